@@ -1,0 +1,48 @@
+# Everything here sets itself up in .venv; Python 3.11+ and make are enough. uv is used if present.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.DEFAULT_GOAL := all
+.PHONY: all check test lint types format clean help
+
+all: lint types test  ## what CI runs
+
+check: lint types  ## the fast part: lint, types, fast tests (under two minutes)
+	$(BIN)/python -m pytest -q -m "not slow"
+
+test: $(READY)  ## every test
+	$(BIN)/python -m coverage run -m pytest
+	$(BIN)/python -m coverage report
+
+lint: $(READY)  ## ruff: rules and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)  ## pyright, strict
+	$(BIN)/pyright --warnings
+
+format: $(READY)  ## let ruff rewrite the files
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:  ## forget the virtual environment and every cache
+	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* dist build
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+# pip understands dependency groups from 25.1 on, so the venv's own pip comes first.
+$(READY): pyproject.toml
+	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "mcp-subagents needs Python 3.11 or newer; $(PYTHON) is %d.%d. Name another: make PYTHON=python3.12" % v[:2])'
+	@if command -v uv >/dev/null 2>&1; then \
+	  uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) && \
+	  uv pip install --quiet --python $(BIN)/python --editable . --group dev; \
+	else \
+	  $(PYTHON) -m venv $(VENV) && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1' && \
+	  $(BIN)/python -m pip install --quiet --disable-pip-version-check --editable . --group dev; \
+	fi
+	@touch $@

@@ -1,0 +1,104 @@
+"""Hand work to subagents from any MCP app.
+
+Importing this package is cheap: a name is loaded, with the libraries behind it, when it is first used.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mcp_subagents.agents import CompiledSubAgent
+    from mcp_subagents.config import AskUserCallback, SubAgentConfig, SubAgentSpec, ToolsetFactory, UsageLimitsFactory
+    from mcp_subagents.errors import ConfigError, IllegalTransition, IncompleteAnswer, SubagentsError
+    from mcp_subagents.failures import failure_of
+    from mcp_subagents.history import Checkpoint, checkpoint_of
+    from mcp_subagents.modes import decide_execution_mode
+    from mcp_subagents.prompts import (
+        ANSWER_SUBAGENT_DESCRIPTION,
+        CHECK_TASK_DESCRIPTION,
+        DEFAULT_GENERAL_PURPOSE_DESCRIPTION,
+        DUAL_MODE_SYSTEM_PROMPT,
+        HARD_CANCEL_TASK_DESCRIPTION,
+        LIST_ACTIVE_TASKS_DESCRIPTION,
+        SOFT_CANCEL_TASK_DESCRIPTION,
+        SUBAGENT_SYSTEM_PROMPT,
+        TASK_TOOL_DESCRIPTION,
+        WAIT_TASKS_DESCRIPTION,
+        get_subagent_system_prompt,
+        get_task_instructions_prompt,
+    )
+    from mcp_subagents.retry import RetryConfig, compute_backoff_delay, is_transient_error, run_with_retry
+    from mcp_subagents.types import (
+        AgentMessage,
+        ExecutionMode,
+        FailureType,
+        MessageType,
+        TaskCharacteristics,
+        TaskFailure,
+        TaskHandle,
+        TaskPriority,
+        TaskStatus,
+        TaskUsage,
+    )
+
+__all__ = [
+    "ANSWER_SUBAGENT_DESCRIPTION",
+    "CHECK_TASK_DESCRIPTION",
+    "DEFAULT_GENERAL_PURPOSE_DESCRIPTION",
+    "DUAL_MODE_SYSTEM_PROMPT",
+    "HARD_CANCEL_TASK_DESCRIPTION",
+    "LIST_ACTIVE_TASKS_DESCRIPTION",
+    "SOFT_CANCEL_TASK_DESCRIPTION",
+    "SUBAGENT_SYSTEM_PROMPT",
+    "TASK_TOOL_DESCRIPTION",
+    "WAIT_TASKS_DESCRIPTION",
+    "AgentMessage",
+    "AskUserCallback",
+    "Checkpoint",
+    "CompiledSubAgent",
+    "ConfigError",
+    "ExecutionMode",
+    "FailureType",
+    "IllegalTransition",
+    "IncompleteAnswer",
+    "MessageType",
+    "RetryConfig",
+    "SubAgentConfig",
+    "SubAgentSpec",
+    "SubagentsError",
+    "TaskCharacteristics",
+    "TaskFailure",
+    "TaskHandle",
+    "TaskPriority",
+    "TaskStatus",
+    "TaskUsage",
+    "ToolsetFactory",
+    "UsageLimitsFactory",
+    "checkpoint_of",
+    "compute_backoff_delay",
+    "decide_execution_mode",
+    "failure_of",
+    "get_subagent_system_prompt",
+    "get_task_instructions_prompt",
+    "is_transient_error",
+    "run_with_retry",
+]
+
+_MODULES = ("types", "errors", "config", "modes", "prompts", "agents", "history", "failures", "retry")
+"""Where the names live, cheapest first."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    for module in _MODULES:
+        home = import_module(f"{__name__}.{module}")
+        if name in home.__dict__:
+            value: object = home.__dict__[name]
+            globals()[name] = value
+            return value
+    raise AssertionError(f"{name} is promised in __all__ but lives nowhere")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,78 @@
+"""A subagent as a file defines it."""
+
+from collections.abc import Mapping
+from copy import copy
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
+
+from mcp_subagents.config.subagent import SubAgentConfig
+from mcp_subagents.errors import did_you_mean
+
+PYTHON_ONLY = frozenset({"agent", "agent_factory", "toolsets", "agent_kwargs", "retry_on"})
+"""The keys of `SubAgentConfig` that hold live objects, which no file can."""
+
+
+def _usable_name(name: str) -> str:
+    if not name.strip() or name != name.strip() or not name.isprintable():
+        raise ValueError("a name is one line of printable text, without spaces around it")
+    return name
+
+
+class SubAgentSpec(BaseModel):
+    """A subagent as YAML or JSON declares it: the keys of `SubAgentConfig` that a file can hold."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[str, Field(max_length=100), AfterValidator(_usable_name)]
+    description: str = ""
+    instructions: str = ""
+    model: str | None = None
+    can_ask_questions: bool | None = None
+    max_questions: int | None = Field(default=None, ge=0)
+    preferred_mode: Literal["sync", "async", "auto"] | None = None
+    typical_complexity: Literal["simple", "moderate", "complex"] | None = None
+    typically_needs_context: bool | None = None
+    context_files: list[str] | None = None
+    extra: dict[str, Any] = Field(default_factory=dict)
+    max_retries: int | None = Field(default=None, ge=0)
+    retry_initial_delay: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    retry_max_delay: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    retry_backoff_multiplier: float | None = Field(default=None, ge=1, allow_inf_nan=False)
+    retry_jitter: bool | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _know_every_key(cls, data: object) -> object:
+        if not isinstance(data, Mapping):
+            return data
+        unknown = [str(key) for key in cast("Mapping[object, object]", data) if key not in cls.model_fields]
+        if unknown:
+            hints = "; ".join(f"unknown key {key!r}, {_hint(key, cls.model_fields)}" for key in unknown)
+            raise PydanticCustomError("unknown_key", "{hints}", {"hints": hints})
+        return data  # pyright: ignore[reportUnknownVariableType]  # isinstance leaves the Mapping's types open
+
+    def to_config(self) -> SubAgentConfig:
+        """The same subagent as a `SubAgentConfig`, holding only what was set."""
+        given = {key: copy(value) for key, value in self if value is not None and (key != "extra" or value)}
+        return cast("SubAgentConfig", given)
+
+    @classmethod
+    def from_config(cls, config: SubAgentConfig) -> "SubAgentSpec":
+        """The part of `config` that a file can hold; its live objects (`PYTHON_ONLY`) stay behind.
+
+        Raises:
+            pydantic.ValidationError: a value is wrong, or a key is unknown.
+        """
+        data = {key: value for key, value in config.items() if key not in PYTHON_ONLY}
+        model = data.get("model")
+        if model is not None and not isinstance(model, str):
+            data["model"] = str(getattr(model, "model_id", model))
+        return cls.model_validate(data)
+
+
+def _hint(key: str, known: Mapping[str, object]) -> str:
+    if key in PYTHON_ONLY:
+        return "which only Python code can set (SubAgentConfig)"
+    return did_you_mean(key, known)

@@ -1,0 +1,238 @@
+"""The values that describe a delegation, and the moves a task may make."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, Literal
+from uuid import uuid4
+
+from mcp_subagents.errors import IllegalTransition
+
+ExecutionMode = Literal["sync", "async", "auto"]
+"""How a task is delivered: `sync` waits for the result, `async` hands over its id, `auto` lets us choose."""
+
+
+def utc_now() -> datetime:
+    """The present, as the aware UTC timestamp used everywhere here."""
+    return datetime.now(UTC)
+
+
+class TaskStatus(StrEnum):
+    """Where a task is in its life."""
+
+    PENDING = "pending"
+    """Stored and due: fresh, answered, or taken back from a lost process."""
+    RUNNING = "running"
+    """One attempt is at work on it."""
+    WAITING_FOR_ANSWER = "waiting_for_answer"
+    """It asked a question and holds nothing while it waits."""
+    COMPLETED = "completed"
+    """It ended with a result."""
+    FAILED = "failed"
+    """It ended without one; `TaskHandle.failure` says why and what there is."""
+    CANCELLED = "cancelled"
+    """It was told to stop."""
+    RETRYING = "retrying"
+    """A transient failure ended its attempt; the next one is due later."""
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the task has ended, so that it never changes again."""
+        return not TRANSITIONS[self]
+
+
+TRANSITIONS: Mapping[TaskStatus, frozenset[TaskStatus]] = {
+    TaskStatus.PENDING: frozenset({TaskStatus.RUNNING, TaskStatus.CANCELLED}),
+    TaskStatus.RUNNING: frozenset(set(TaskStatus) - {TaskStatus.RUNNING}),
+    TaskStatus.WAITING_FOR_ANSWER: frozenset({TaskStatus.PENDING, TaskStatus.FAILED, TaskStatus.CANCELLED}),
+    TaskStatus.RETRYING: frozenset({TaskStatus.RUNNING, TaskStatus.CANCELLED}),
+    TaskStatus.COMPLETED: frozenset(),
+    TaskStatus.FAILED: frozenset(),
+    TaskStatus.CANCELLED: frozenset(),
+}
+"""Every legal move. A status that leads nowhere is terminal."""
+
+
+class TaskPriority(StrEnum):
+    """Which of the waiting tasks goes first."""
+
+    LOW = "low"
+    """When nothing else is waiting."""
+    NORMAL = "normal"
+    """In its turn."""
+    HIGH = "high"
+    """Before the normal ones."""
+    CRITICAL = "critical"
+    """Before everything else."""
+
+
+class FailureType(StrEnum):
+    """What kind of failure it was, so that the caller can choose what to do about it."""
+
+    TRANSIENT = "transient"
+    """A passing fault outlasted the retries: the same task may succeed later."""
+    PERMANENT = "permanent"
+    """Asking again is futile until somebody changes the set-up."""
+    VALIDATION = "validation"
+    """The request or its answer was not acceptable: ask differently."""
+    LIMIT = "limit"
+    """A budget is used up: ask for less, or allow more."""
+    TIMEOUT = "timeout"
+    """Time ran out."""
+    CANCELLED = "cancelled"
+    """It was told to stop."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskUsage:
+    """What a task has used so far, in the terms of pydantic-ai's `RunUsage`."""
+
+    requests: int = 0
+    """Model requests that were answered."""
+    tool_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: Decimal | None = None
+    """`None` where the price of a model is not known."""
+
+    @property
+    def total_tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskFailure:
+    """Why a task has no result, with all the context that helps to decide what to do next."""
+
+    failure_type: FailureType
+    is_retryable: bool
+    """Whether the same task, delegated again unchanged, may succeed."""
+    message: str
+    """What went wrong, for a person: no secrets, no tracebacks, no provider bodies."""
+    attempted: str = ""
+    """What was tried, down to the last step."""
+    partial_results: str = ""
+    """The text of the turns that were finished."""
+    alternatives: tuple[str, ...] = ()
+    """What the caller could do instead, a sentence each."""
+    retries: int = 0
+    """How often it was retried before giving up."""
+    retry_after: float | None = None
+    """Seconds the provider asked to be left alone."""
+    usage: TaskUsage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TaskHandle:
+    """One task as it stands. Immutable: each move returns the next `TaskHandle`."""
+
+    task_id: str
+    subagent_name: str
+    description: str
+    status: TaskStatus = TaskStatus.PENDING
+    priority: TaskPriority = TaskPriority.NORMAL
+    created_at: datetime = field(default_factory=utc_now)
+    started_at: datetime | None = None
+    completed_at: datetime | None = None
+    result: str | None = None
+    error: str | None = None
+    """The message of `failure`."""
+    pending_question: str | None = None
+    usage: TaskUsage | None = None
+    retry_count: int = 0
+    """Transient failures that were followed by another attempt."""
+    attempt: int = 0
+    """How often the task was started: first, after a retry, a take-over or an answer."""
+    failure: TaskFailure | None = None
+
+    def started(self, at: datetime | None = None) -> "TaskHandle":
+        """Running: a new attempt has it."""
+        return replace(
+            self._moved(TaskStatus.RUNNING), attempt=self.attempt + 1, started_at=self.started_at or at or utc_now()
+        )
+
+    def asked(self, question: str) -> "TaskHandle":
+        """Waiting for the answer to `question`."""
+        return replace(self._moved(TaskStatus.WAITING_FOR_ANSWER), pending_question=question)
+
+    def answered(self) -> "TaskHandle":
+        """Due again, with the answer to its question."""
+        return replace(self._moved(TaskStatus.PENDING), pending_question=None)
+
+    def released(self) -> "TaskHandle":
+        """Due again, because the process that ran it is gone or going."""
+        return self._moved(TaskStatus.PENDING)
+
+    def retrying(self) -> "TaskHandle":
+        """Waiting for its next attempt after a transient failure."""
+        return replace(self._moved(TaskStatus.RETRYING), retry_count=self.retry_count + 1)
+
+    def completed(self, result: str, *, usage: TaskUsage | None = None, at: datetime | None = None) -> "TaskHandle":
+        """Ended, with `result`."""
+        return replace(self._ended(TaskStatus.COMPLETED, usage, at), result=result)
+
+    def failed(self, failure: TaskFailure, *, at: datetime | None = None) -> "TaskHandle":
+        """Ended by `failure`."""
+        ended = self._ended(TaskStatus.FAILED, failure.usage, at)
+        return replace(ended, failure=failure, error=failure.message)
+
+    def cancelled(self, failure: TaskFailure | None = None, *, at: datetime | None = None) -> "TaskHandle":
+        """Ended because it was told to; `failure` holds what was done until then."""
+        ended = self._ended(TaskStatus.CANCELLED, failure.usage if failure else None, at)
+        return replace(ended, failure=failure, error=failure.message if failure else None)
+
+    def _ended(self, status: TaskStatus, usage: TaskUsage | None, at: datetime | None) -> "TaskHandle":
+        return replace(
+            self._moved(status), completed_at=at or utc_now(), pending_question=None, usage=usage or self.usage
+        )
+
+    def _moved(self, to: TaskStatus) -> "TaskHandle":
+        legal = TRANSITIONS[self.status]
+        if to not in legal:
+            raise IllegalTransition(self.task_id, self.status, to, legal)
+        return replace(self, status=to)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskCharacteristics:
+    """What is known of a task before it runs; `decide_execution_mode` judges by it."""
+
+    estimated_complexity: Literal["simple", "moderate", "complex"] = "moderate"
+    requires_user_context: bool = False
+    """The user has to be at hand all along."""
+    is_time_sensitive: bool = False
+    can_run_independently: bool = True
+    """It needs no further input."""
+    may_need_clarification: bool = False
+
+
+class MessageType(StrEnum):
+    """What an `AgentMessage` says."""
+
+    TASK_ASSIGNED = "task_assigned"
+    TASK_UPDATE = "task_update"
+    TASK_COMPLETED = "task_completed"
+    TASK_FAILED = "task_failed"
+    QUESTION = "question"
+    ANSWER = "answer"
+    CANCEL_REQUEST = "cancel_request"
+    """Stop at the next turn boundary."""
+    CANCEL_FORCED = "cancel_forced"
+    """Stop now."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentMessage:
+    """One event between a host and a subagent."""
+
+    type: MessageType
+    sender: str
+    receiver: str
+    payload: Any
+    task_id: str
+    id: str = field(default_factory=lambda: uuid4().hex)
+    timestamp: datetime = field(default_factory=utc_now)
+    correlation_id: str | None = None
+    """The `id` of the message this one replies to."""
