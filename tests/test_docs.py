@@ -1,0 +1,177 @@
+"""What the documents say is true: their code runs, their tables are complete, their names exist."""
+
+import ast
+import json
+import os
+import re
+import runpy
+import subprocess
+import sys
+import textwrap
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import mcp_subagents
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+PAGES = sorted(path.name for path in ROOT.glob("*.md"))
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+BLOCKS = re.findall(r"```python\n(.*?)```\n(?:[^`#|]*```text\n(.*?)```)?", README, flags=re.DOTALL)
+
+
+def project() -> dict[str, Any]:
+    return tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def server() -> dict[str, Any]:
+    return json.loads((ROOT / "server.json").read_text(encoding="utf-8"))
+
+
+def section(page: str, title: str) -> str:
+    """The text under the heading `title`, up to the next one of its level."""
+    found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", page, flags=re.DOTALL | re.MULTILINE)
+    assert found, f"no section {title!r}"
+    return found[1]
+
+
+def column(text: str, index: int) -> list[str]:
+    """The names in backticks in one column of the tables in `text`."""
+    rows = [line.strip("|").split("|") for line in text.splitlines() if line.startswith("|")]
+    return [name for row in rows for name in re.findall(r"`([^`]+)`", row[index])]
+
+
+def text_files() -> Iterator[tuple[str, str]]:
+    """Every file that is, or may come to be, under version control: by relative path, with its text."""
+    generated = {"__pycache__", "dist", "build"}
+    for folder, folders, names in os.walk(ROOT):
+        folders[:] = [f for f in folders if f == ".ci" or not (f.startswith(".") or f in generated or "egg-info" in f)]
+        for name in names:
+            if name == ".git" or name.startswith(".coverage"):
+                continue
+            path = Path(folder, name)
+            yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8", errors="replace")
+
+
+@pytest.mark.parametrize(("code", "output"), BLOCKS, ids=[f"block {n}" for n in range(1, len(BLOCKS) + 1)])
+def test_python_in_the_readme_prints_what_the_readme_shows(
+    code: str, output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = tmp_path / "block.py"
+    program.write_text(code, encoding="utf-8")
+
+    runpy.run_path(str(program), run_name="__main__")
+
+    assert capsys.readouterr().out == output
+
+
+def test_the_readme_has_python_with_its_output() -> None:
+    assert len(BLOCKS) == README.count("```python")
+    assert any(output for _, output in BLOCKS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_prints_what_its_docstring_promises(path: Path) -> None:
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+    _, _, promised = docstring.partition("Prints:\n\n")
+    assert promised
+
+    done = subprocess.run(
+        [sys.executable, "-W", "error", path], cwd=ROOT, capture_output=True, text=True, timeout=60, check=False
+    )
+
+    assert (done.stderr, done.returncode) == ("", 0)
+    assert done.stdout.strip() == textwrap.dedent(promised).strip()
+
+
+def test_the_table_of_public_names_is_complete() -> None:
+    named = column(section(README, "The public names"), -1)
+
+    assert sorted(named) == sorted(mcp_subagents.__all__)
+
+
+def test_every_public_name_can_be_loaded() -> None:
+    missing = [name for name in mcp_subagents.__all__ if not hasattr(mcp_subagents, name)]
+
+    assert missing == []
+
+
+def test_the_map_names_every_module_and_no_other() -> None:
+    package = ROOT / "mcp_subagents"
+    modules = [
+        p.relative_to(package).as_posix() for p in package.rglob("*.py") if p.read_text(encoding="utf-8").strip()
+    ]
+
+    assert sorted(column(section(CONTRIBUTING, "The map"), 0)) == sorted(modules)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_mentions_only_make_targets_that_exist(page: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = set(re.findall(r"^([a-z]+):", makefile, flags=re.MULTILINE))
+    text = (ROOT / page).read_text(encoding="utf-8")
+
+    assert set(re.findall(r"(?:`|^)make ([a-z]+)", text, flags=re.MULTILINE)) <= targets
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_links_only_to_files_that_exist(page: str) -> None:
+    links = re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / page).read_text(encoding="utf-8"))
+
+    assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
+
+
+def test_server_json_describes_this_package() -> None:
+    entry, version = server(), project()["version"]
+    [package] = entry["packages"]
+
+    assert entry["$schema"].endswith("/2025-12-11/server.schema.json")
+    assert re.fullmatch(r"[a-zA-Z0-9.-]+/[a-zA-Z0-9._-]+", entry["name"])
+    assert 1 <= len(entry["description"]) <= 100
+    assert (entry["version"], package["version"]) == (version, version)
+    assert package["registryType"] == "pypi"
+    assert package["identifier"] == project()["name"]
+    assert package["transport"] == {"type": "stdio"}
+
+
+def test_server_json_asks_for_no_variable_that_must_be_set() -> None:
+    [package] = server()["packages"]
+    variables = {variable["name"]: variable for variable in package["environmentVariables"]}
+
+    assert sorted(variables) == ["MCP_SUBAGENTS_CONFIG", "MCP_SUBAGENTS_MODEL", "MCP_SUBAGENTS_STORE"]
+    assert all(variable["description"] for variable in variables.values())
+    assert not any(variable.get("isRequired") for variable in variables.values())
+
+
+def test_the_readme_claims_the_name_in_server_json() -> None:
+    # The registry reads this marker in the published description, to see that both have one owner.
+    marker = f"mcp-name: {server()['name']}"
+
+    assert re.search(rf"{re.escape(marker)}(?![\w./-])", README)
+
+
+# Written so that neither pattern matches its own source.
+REGISTRY = r"(?i)pypi\.(?:org|io)|pythonhosted\.|npmjs\.|anaconda\.|/simple(?=[/\"'\s])|index[-_]url"
+MACHINE_PATH = r"(?<![\w.~/])/(?:home|Users|root|work|tmp|private|mnt)/\w|\b[A-Z]:\\\w"
+
+
+@pytest.mark.parametrize("pattern", [REGISTRY, MACHINE_PATH], ids=["package registry", "path of a machine"])
+def test_no_file_names_a(pattern: str) -> None:
+    found = [
+        f"{path}:{number}: {match[0]}"
+        for path, text in text_files()
+        for number, line in enumerate(text.splitlines(), start=1)
+        for match in re.finditer(pattern, line)
+    ]
+
+    assert found == []
+
+
+def test_no_file_names_the_path_of_this_checkout() -> None:
+    assert [path for path, text in text_files() if str(ROOT) in text] == []
