@@ -19,7 +19,7 @@ Prints:
       or: Give it to another subagent: librarian.
     limit: The answer was cut off at the model's output limit; raise `max_tokens`, or ask for less at a time.
       retries: 0; worth delegating again: no
-      attempted: 2 turns, tools called: search. Last: the model's answer.
+      attempted: 1 turn, tools called: search. Last: asking the model, with what search returned.
       partial results: First, the studies. / The two studies disagree because
       or: Ask for less at a time, or have `max_tokens` raised.
       or: Give it to another subagent: librarian.

@@ -2,21 +2,131 @@
 
 SubagentsError
 ├── ConfigError            the operator: a definition or a setting is wrong
+├── StoreError             the operator: the store cannot be used as it is
+│   ├── StoreDamaged       a file or a record is not what was written
+│   ├── StoreTooNew        a later version of mcp-subagents wrote it
+│   └── StoreUnavailable   full, locked, read-only, or on a file system that cannot hold it
+├── UnknownSubagent        the calling model: pick another name
+├── UnknownTask            the calling model: this id was never issued, or its retention has ended
+├── NotWaiting             the calling model: there is no such open question
+├── TaskEnded              the calling model: the task cannot hear it any more
+├── TooManyTasks           the calling model: wait for some to end
+├── DepthExceeded          the calling model: do it yourself
 ├── IncompleteAnswer       the calling model or the operator: the answer is empty or was cut off
-└── IllegalTransition      us: a bug
+├── IllegalTransition      us: a bug
+├── MailWaiting            nobody: the task has something left to read before it ends
+└── LeaseLost              nobody: a later attempt owns the task; stop quietly
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from mcp_subagents.records import Mail
+    from mcp_subagents.types import TaskHandle
 
 
 class SubagentsError(Exception):
     """The base of every error of ours."""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # Made again without `__init__`, which takes other arguments than the message that is in `args`.
+        return _made_again, (type(self), self.args), vars(self)
+
+
+def _made_again(kind: type[SubagentsError], args: tuple[object, ...]) -> SubagentsError:
+    return kind.__new__(kind, *args)
+
 
 class ConfigError(SubagentsError):
     """A definition or a setting is wrong; the message says which and what would be right."""
+
+
+class StoreError(SubagentsError):
+    """The store cannot be used as it is; nothing in it was changed."""
+
+
+class StoreDamaged(StoreError):
+    """What was read is not what was written."""
+
+
+class StoreTooNew(StoreError):
+    """A later version of mcp-subagents wrote the store."""
+
+
+class StoreUnavailable(StoreError):
+    """The store cannot be reached or written just now; what was asked for has not happened."""
+
+
+class UnknownSubagent(SubagentsError):
+    """No subagent of that name is configured."""
+
+    def __init__(self, name: str, known: Iterable[str]) -> None:
+        self.name = name
+        configured = ", ".join(sorted(known)) or "none"
+        super().__init__(f"No subagent is named {name!r}. Configured: {configured}.")
+
+
+class UnknownTask(SubagentsError):
+    """There is no such task, or none that the caller may see."""
+
+    def __init__(self, task_id: str) -> None:
+        self.task_id = task_id
+        super().__init__(f"There is no task {task_id!r}. `list_active_tasks` lists those that have not ended.")
+
+
+class NotWaiting(SubagentsError):
+    """The task has no open question that the answer could be meant for."""
+
+    def __init__(self, handle: "TaskHandle", question_id: str) -> None:
+        self.task_id = handle.task_id
+        waiting = [each for each in handle.questions if each.answer is None]
+        if not waiting:
+            told = f"Task {handle.task_id!r} asks nothing: it is {handle.status}."
+        else:
+            choices = "; ".join(f"{each.question_id!r}: {each.text}" for each in waiting)
+            asked = f"has no open question {question_id!r}" if question_id else "has several questions open"
+            told = f"Task {handle.task_id!r} {asked}. Name one of these as question_id: {choices}"
+        super().__init__(told)
+
+
+class TaskEnded(SubagentsError):
+    """The task has ended and takes no more messages."""
+
+    def __init__(self, handle: "TaskHandle") -> None:
+        self.task_id = handle.task_id
+        super().__init__(f"Task {handle.task_id!r} is {handle.status}; it takes no more messages.")
+
+
+class TooManyTasks(SubagentsError):
+    """So many tasks are open that no more are taken."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"{most} tasks are open, which is the most allowed. Wait for some to end, or cancel some.")
+
+
+class DepthExceeded(SubagentsError):
+    """A task may not delegate any further down."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(f"Tasks may be delegated {most} levels deep at the most. Do this part yourself.")
+
+
+class MailWaiting(SubagentsError):
+    """The task was about to end, but was sent something that it has not read."""
+
+    def __init__(self, mail: "Sequence[Mail]") -> None:
+        self.mail = mail
+        super().__init__(f"{len(mail)} unread messages")
+
+
+class LeaseLost(SubagentsError):
+    """Another attempt has the task, or it has ended: this one must not write any more."""
+
+    def __init__(self, task_id: str, attempt: int) -> None:
+        self.task_id = task_id
+        super().__init__(f"Attempt {attempt} no longer holds task {task_id!r}.")
 
 
 class IncompleteAnswer(SubagentsError):
@@ -26,9 +136,6 @@ class IncompleteAnswer(SubagentsError):
         self.why = why
         self.text = text
         super().__init__(_INCOMPLETE[why])
-
-    def __reduce__(self) -> tuple[type["IncompleteAnswer"], tuple[str, str]]:
-        return type(self), (self.why, self.text)
 
 
 _INCOMPLETE = {
@@ -41,12 +148,17 @@ _INCOMPLETE = {
 class IllegalTransition(SubagentsError):
     """A task was moved where its lifecycle does not lead."""
 
-    def __init__(self, task_id: str, status: str, to: str, legal: Iterable[str]) -> None:
+    def __init__(
+        self, task_id: str, status: str, to: str, legal: Iterable[str], *, only_from: str | None = None
+    ) -> None:
         self.task_id = task_id
         self.status = status
         self.to = to
         allowed = ", ".join(sorted(legal)) or "nothing: it is terminal"
-        super().__init__(f"Task {task_id!r} cannot go from {status} to {to}. From {status} it can go to: {allowed}.")
+        right = (
+            f"From {status} it can go to: {allowed}." if only_from is None else f"This move starts from {only_from}."
+        )
+        super().__init__(f"Task {task_id!r} cannot go from {status} to {to}. {right}")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.usage import RunUsage
 
+from mcp_subagents.errors import IncompleteAnswer
 from mcp_subagents.faults import Fault, classify
 from mcp_subagents.history import Checkpoint, checkpoint_of, summary_of_steps, text_of_turns
 from mcp_subagents.redact import redact
+from mcp_subagents.texts import encodable, plain
 from mcp_subagents.types import TaskFailure, TaskUsage
 
 __all__ = ["failure_of", "task_usage"]
@@ -32,8 +34,8 @@ def failure_of(
         failure_type=fault.failure_type,
         is_retryable=fault.is_retryable,
         message=fault.message,
-        attempted=redact(summary_of_steps(history)),
-        partial_results=redact(text_of_turns(history)),
+        attempted=redact(plain(summary_of_steps(history))),
+        partial_results=redact(encodable(_text_so_far(exc, history))),
         alternatives=_alternatives(fault, other_subagents),
         retries=reached.retries if retries is None else retries,
         retry_after=fault.retry_after,
@@ -50,6 +52,13 @@ def task_usage(usage: RunUsage) -> TaskUsage:
         output_tokens=usage.output_tokens,
         cost_usd=usage.cost,
     )
+
+
+def _text_so_far(exc: BaseException, history: Sequence[ModelMessage]) -> str:
+    text = text_of_turns(history)
+    piece = exc.text.strip() if isinstance(exc, IncompleteAnswer) else ""
+    # The history of a failed run ends before the incomplete answer; one that is given may hold it.
+    return text if text.endswith(piece) else f"{text}\n\n{piece}".strip()
 
 
 def _alternatives(fault: Fault, other_subagents: Sequence[str]) -> tuple[str, ...]:

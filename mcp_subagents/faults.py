@@ -17,12 +17,15 @@ from pydantic_ai import exceptions as pai
 
 from mcp_subagents.errors import IncompleteAnswer, SubagentsError
 from mcp_subagents.redact import redact
+from mcp_subagents.texts import first_line, plain
 from mcp_subagents.types import FailureType
 
 TRANSIENT_STATUS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 """Statuses worth another try: hiccups of a gateway or a proxy, rate limits, overload."""
 
 _LONGEST_TEXT = 300
+_LONGEST_LOOK = 100_000
+"""How much of a text is looked at for its first line; far more than is shown, so that no secret is cut in two."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +40,8 @@ class Fault:
     """Resuming the run after a while may get past it."""
     is_retryable: bool = False
     """The same task, delegated again, may succeed."""
+    is_congestion: bool = False
+    """The provider has too much to do: others should leave it alone as well."""
     retry_after: float | None = None
 
 
@@ -132,9 +137,17 @@ _PASSING_MESSAGES: tuple[tuple[type[pai.ModelAPIError], str], ...] = (
 )
 
 
-@singledispatch
 def classify(exc: BaseException) -> Fault:
-    """Judge `exc`. Whatever it is, the message holds no secret, no traceback and no provider body."""
+    """Judge `exc`, and never raise. Whatever it is, the message holds no secret, no traceback and no provider body."""
+    try:
+        return _judge(exc)
+    except Exception:
+        # Somebody's exception class that cannot be asked anything: its properties raise.
+        return replace(_PERMANENT, message=f"The subagent or one of its tools failed: {plain(type(exc).__name__)}.")
+
+
+@singledispatch
+def _judge(exc: BaseException) -> Fault:
     # Only what nobody below knows comes here: an exception of a tool, of a provider's client, or of anything else.
     if _stumbled_over_an_answer(exc):
         return _UNREADABLE
@@ -144,7 +157,7 @@ def classify(exc: BaseException) -> Fault:
     return replace(_PERMANENT, message=f"The subagent or one of its tools failed: {_named(exc)}.")
 
 
-@classify.register
+@_judge.register
 def _model_error(exc: pai.ModelAPIError) -> Fault:
     fault = _lasting_by_class(exc) or _lasting_by_words(exc) or _passing(exc)
     details = ", ".join(_details(exc))
@@ -175,7 +188,9 @@ def _passing(exc: pai.ModelAPIError) -> Fault:
         return replace(_TOO_LONG, message=message, is_transient=True, is_retryable=True)
     if isinstance(exc, pai.ModelHTTPError) and not _may_pass(exc):
         return replace(_PERMANENT, message=message)
-    return replace(_TRANSIENT, message=message)
+    crowded = isinstance(exc, (pai.ModelRateLimitError, pai.ModelOverloadedError))
+    crowded = crowded or (isinstance(exc, pai.ModelHTTPError) and exc.status_code in {429, 529})
+    return replace(_TRANSIENT, message=message, is_congestion=crowded)
 
 
 def _may_pass(exc: pai.ModelHTTPError) -> bool:
@@ -224,7 +239,7 @@ def _error_objects(body: object) -> Iterator[Mapping[str, object]]:
         body = level.get("error")
 
 
-@classify.register
+@_judge.register
 def _fallback(exc: pai.FallbackExceptionGroup) -> Fault:
     """All models of a chain failed. It passes if one of them may come back; the first one to, decides when."""
     faults = [classify(each) for each in exc.exceptions]
@@ -237,7 +252,7 @@ def _fallback(exc: pai.FallbackExceptionGroup) -> Fault:
     return replace(passing[0], message=message, retry_after=min(waits) or None)
 
 
-@classify.register
+@_judge.register
 def _limit(exc: pai.UsageLimitExceeded) -> Fault:
     # What follows is the library's hint to developers.
     text = exc.message.split(". Consider raising", 1)[0]
@@ -248,7 +263,7 @@ def _limit(exc: pai.UsageLimitExceeded) -> Fault:
     )
 
 
-@classify.register
+@_judge.register
 def _crowded(exc: pai.ConcurrencyLimitExceeded) -> Fault:
     return Fault(
         failure_type=FailureType.LIMIT,
@@ -258,14 +273,14 @@ def _crowded(exc: pai.ConcurrencyLimitExceeded) -> Fault:
     )
 
 
-@classify.register
+@_judge.register
 def _unexpected(exc: pai.UnexpectedModelBehavior) -> Fault:
     if exc.message.startswith(_UNREADABLE_WORDS):
         return _UNREADABLE
     return replace(_INVALID, message=f"The model gave no acceptable answer: {_short(exc.message)}.")
 
 
-@classify.register
+@_judge.register
 def _incomplete(exc: IncompleteAnswer) -> Fault:
     if exc.why == "length":
         return Fault(
@@ -276,18 +291,18 @@ def _incomplete(exc: IncompleteAnswer) -> Fault:
     return replace(_INVALID, message=str(exc), is_retryable=exc.why == "empty")
 
 
-@classify.register
+@_judge.register
 def _cut_tool_call(exc: pai.IncompleteToolCall) -> Fault:
     return _incomplete(IncompleteAnswer("length", ""))
 
 
-@classify.register
+@_judge.register
 def _filtered(exc: pai.ContentFilterError) -> Fault:
     return _incomplete(IncompleteAnswer("content_filter", ""))
 
 
-@classify.register(pai.RunCancelled)
-@classify.register(asyncio.CancelledError)
+@_judge.register(pai.RunCancelled)
+@_judge.register(asyncio.CancelledError)
 def _cancelled(exc: BaseException) -> Fault:
     return Fault(
         failure_type=FailureType.CANCELLED,
@@ -296,38 +311,52 @@ def _cancelled(exc: BaseException) -> Fault:
     )
 
 
-@classify.register
+@_judge.register
 def _timed_out(exc: pai.RunTimedOut) -> Fault:
     return replace(_TOO_LONG, message="The run reached its time limit.")
 
 
-@classify.register
+@_judge.register
 def _took_too_long(exc: TimeoutError) -> Fault:
     return replace(_TOO_LONG, message=f"Something took too long: {_named(exc)}.")
 
 
-@classify.register(ConnectionError)
+@_judge.register(ConnectionError)
 def _broken_connection(exc: BaseException) -> Fault:
-    return replace(_TRANSIENT, message=f"A connection failed: {_named(exc)}.")
+    # pydantic-ai wraps the errors of its own connections. This one is of a tool, a handler, a function that makes
+    # instructions: it may pass, but asking the model again is no remedy.
+    return replace(_TRANSIENT, message=f"A connection failed: {_named(exc)}.", is_transient=False)
 
 
-@classify.register
+@_judge.register
 def _ours(exc: SubagentsError) -> Fault:
-    return replace(_PERMANENT, message=redact(str(exc)))
+    return replace(_PERMANENT, message=redact(plain(str(exc))))
 
 
-@classify.register
+@_judge.register
 def _misuse(exc: pai.UserError) -> Fault:
-    return replace(_PERMANENT, message=f"The subagent is set up wrongly: {_short(str(exc))}.")
+    return replace(_PERMANENT, message=f"The subagent is set up wrongly: {_short(_said(exc))}.")
 
 
-@classify.register
+@_judge.register
 def _invalid_data(exc: ValidationError) -> Fault:
-    return replace(_INVALID, message=f"Some data was not valid: {_short(str(exc))}.")
+    first, *others = exc.errors(include_url=False, include_context=False, include_input=False)
+    where = ".".join(str(step) for step in (exc.title, *first["loc"]))
+    problem = _short(f"{where}: {first['msg']}")
+    more = f" (and {len(others)} more)" if others else ""
+    return replace(_INVALID, message=f"Some data was not valid: {problem}{more}.")
 
 
 def _named(exc: BaseException) -> str:
-    return f"{type(exc).__name__}: {_short(str(exc))}" if str(exc).strip() else type(exc).__name__
+    name, said = plain(type(exc).__name__), _short(_said(exc))
+    return f"{name}: {said}" if said else name
+
+
+def _said(exc: BaseException) -> str:
+    try:
+        return str(exc)
+    except Exception:
+        return ""  # the name of its class has to do
 
 
 def _stumbled_over_an_answer(exc: BaseException) -> bool:
@@ -344,5 +373,5 @@ def _status_of(exc: BaseException) -> int | None:
 
 def _short(text: str) -> str:
     """The first line, without secrets, of a length one likes to read."""
-    line = redact(text.strip().split("\n", 1)[0]).rstrip(" .,;:")
+    line = redact(first_line(text[:_LONGEST_LOOK])).rstrip(" .,;:")
     return line if len(line) <= _LONGEST_TEXT else f"{line[: _LONGEST_TEXT - 1]}…"

@@ -1,10 +1,19 @@
 """What a run has reached: a message history that can be resumed, and what it tells of the work done."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserContent,
+    UserPromptPart,
+)
 from pydantic_ai.usage import RunUsage
 
 
@@ -13,20 +22,22 @@ class Checkpoint:
     """Where a run stands. Give `messages` to a new run as `message_history`, without a prompt, and it goes on."""
 
     messages: tuple[ModelMessage, ...]
+    """Empty if nothing had begun: then run it anew, with its prompt."""
     usage: RunUsage
     """Over all attempts."""
     retries: int = 0
+    """Retries that began."""
 
 
-def checkpoint_of(exc: BaseException) -> Checkpoint | None:
+def checkpoint_of(exc: BaseException | None) -> Checkpoint | None:
     """What `run_with_retry` had reached when `exc` ended it; `None` if `exc` did not come from there."""
-    found = getattr(exc, _ATTRIBUTE, None)
+    found: object = vars(exc).get(_ATTRIBUTE) if exc is not None else None
     return found if isinstance(found, Checkpoint) else None
 
 
 def attach_checkpoint(exc: BaseException, checkpoint: Checkpoint) -> None:
     """Let `exc` carry `checkpoint` to whoever catches it."""
-    setattr(exc, _ATTRIBUTE, checkpoint)
+    vars(exc)[_ATTRIBUTE] = checkpoint  # not by `setattr`: somebody's exception class may forbid it
 
 
 _ATTRIBUTE = "_mcp_subagents_checkpoint"
@@ -45,7 +56,8 @@ def resumable(
     is whole all the same: so it is after a usage limit, which is checked when the response has arrived.
     """
     history = list(messages)
-    if pending is not None and pending.parts and not _ends_with(history, pending):
+    # A request that was sent has its time, and is in the history: as it is, or as a history processor left it.
+    if pending is not None and pending.parts and pending.timestamp is None:
         history.append(pending)
     while history and isinstance(last := history[-1], ModelResponse) and last.state == "interrupted":
         history.pop()
@@ -55,17 +67,53 @@ def resumable(
     return history
 
 
-def longer(new: list[ModelMessage], old: list[ModelMessage]) -> list[ModelMessage]:
-    """Whichever holds more parts: a history never shrinks.
+def furthest(new: list[ModelMessage], old: list[ModelMessage]) -> list[ModelMessage]:
+    """`new`, unless it is only a beginning of `old`.
 
-    pydantic-ai takes the last request off while it prepares to send it again, so a failure there leaves
-    less than there was. Messages do not count: adjacent ones are merged on resume without any loss.
+    pydantic-ai takes the last message off while it prepares to go on from it, so a failure there leaves less
+    than there was. Any other history counts, however short: a history processor may have shortened it.
     """
-    return new if count_parts(new) >= count_parts(old) else old
+    parts, before = _identities(new), _identities(old)
+    return old if len(parts) < len(before) and parts == before[: len(parts)] else new
 
 
-def count_parts(messages: Iterable[ModelMessage]) -> int:
-    return sum(len(message.parts) for message in messages)
+def is_same(new: Sequence[ModelMessage], old: Sequence[ModelMessage]) -> bool:
+    """Whether both hold the same parts, object by object.
+
+    Messages do not count: pydantic-ai copies a request to send it again, and merges adjacent ones.
+    """
+    return _identities(new) == _identities(old)
+
+
+def holds_news(new: Sequence[ModelMessage], old: Sequence[ModelMessage]) -> bool:
+    """Whether there is a part in `new`, or a message without any, that is not in `old`."""
+    known = {*_identities(old), *map(id, old)}
+    return any(id(thing) not in known for message in new for thing in message.parts or [message])
+
+
+def without_final_returns(messages: list[ModelMessage], output_tools: Collection[str]) -> list[ModelMessage]:
+    """`messages` without a last request that only says that the output tools were called.
+
+    pydantic-ai adds it when a run has ended with a structured output. Resumed with it, the run would ask the
+    model for another one; without it, the output is made of the recorded call again.
+    """
+    last = messages[-1] if messages else None
+    if not isinstance(last, ModelRequest):
+        return messages
+    returns = [part for part in last.parts if isinstance(part, ToolReturnPart) and part.tool_name in output_tools]
+    return messages[:-1] if returns and len(returns) == len(last.parts) else messages
+
+
+def with_prompt(messages: list[ModelMessage], prompt: str | Sequence[UserContent]) -> list[ModelMessage]:
+    """`messages` with `prompt` in a last request that was interrupted.
+
+    A prompt that comes along with the results of deferred tools joins the request that carries them only when
+    every tool has returned. When one of them raises, pydantic-ai leaves it out.
+    """
+    last = messages[-1] if messages else None
+    if not isinstance(last, ModelRequest) or last.state != "interrupted":
+        return messages
+    return [*messages[:-1], replace(last, parts=[*last.parts, UserPromptPart(content=prompt)])]
 
 
 def text_of_turns(messages: Iterable[ModelMessage]) -> str:
@@ -115,12 +163,9 @@ def _counted(number: int, word: str) -> str:
     return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
+def _identities(messages: Iterable[ModelMessage]) -> list[int]:
+    return [id(part) for part in _parts(messages)]
+
+
 def _parts(messages: Iterable[ModelMessage]):
     return (part for message in messages for part in message.parts)
-
-
-def _ends_with(history: list[ModelMessage], request: ModelRequest) -> bool:
-    if any(message is request for message in history):
-        return True
-    # pydantic-ai may have put a copy there, with the instructions of the turn added.
-    return bool(history) and isinstance(history[-1], ModelRequest) and history[-1].parts == request.parts

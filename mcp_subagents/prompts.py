@@ -108,13 +108,12 @@ doing harm.\
 
 def get_subagent_system_prompt(configs: Sequence[SubAgentConfig], include_dual_mode: bool = True) -> str:
     """The section of a host's prompt that lists the subagents it can delegate to."""
-    roster = [
-        "## Subagents",
-        "",
-        "Delegate work with the `task` tool; its `subagent_type` is one of these names:",
-        "",
-        *(_roster_line(config) for config in configs),
-    ]
+    roster = ["## Subagents", ""]
+    if configs:
+        roster += ["Delegate work with the `task` tool; its `subagent_type` is one of these names:", ""]
+        roster += [_roster_line(config) for config in configs]
+    else:
+        roster.append("There is none to delegate to: do all the work yourself.")
     if include_dual_mode:
         roster += ["", DUAL_MODE_SYSTEM_PROMPT.rstrip()]
     return "\n".join(roster)
@@ -128,13 +127,18 @@ def get_task_instructions_prompt(
 
 
 def _roster_line(config: SubAgentConfig) -> str:
-    purpose = " ".join(config.get("description", "").split()) or "(no description)"
+    purpose = _in_one_line(config.get("description")) or "(no description)"
     silent = " (asks no questions)" if config.get("can_ask_questions") is False else ""
-    return f"- **{config.get('name', '')}**: {purpose}{silent}"
+    return f"- **{_in_one_line(config.get('name'))}**: {purpose}{silent}"
+
+
+def _in_one_line(text: str | None) -> str:
+    # A line of its own would read like another subagent.
+    return " ".join((text or "").split())
 
 
 def _about_questions(allowed: bool, most: int | None) -> list[str]:
-    if not allowed or most == 0:
+    if not allowed or (most is not None and most <= 0):
         return [
             "## No questions",
             "",

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -43,15 +44,17 @@ class TaskStatus(StrEnum):
         return not TRANSITIONS[self]
 
 
-TRANSITIONS: Mapping[TaskStatus, frozenset[TaskStatus]] = {
-    TaskStatus.PENDING: frozenset({TaskStatus.RUNNING, TaskStatus.CANCELLED}),
-    TaskStatus.RUNNING: frozenset(set(TaskStatus) - {TaskStatus.RUNNING}),
-    TaskStatus.WAITING_FOR_ANSWER: frozenset({TaskStatus.PENDING, TaskStatus.FAILED, TaskStatus.CANCELLED}),
-    TaskStatus.RETRYING: frozenset({TaskStatus.RUNNING, TaskStatus.CANCELLED}),
-    TaskStatus.COMPLETED: frozenset(),
-    TaskStatus.FAILED: frozenset(),
-    TaskStatus.CANCELLED: frozenset(),
-}
+TRANSITIONS: Mapping[TaskStatus, frozenset[TaskStatus]] = MappingProxyType(
+    {
+        TaskStatus.PENDING: frozenset({TaskStatus.RUNNING, TaskStatus.CANCELLED}),
+        TaskStatus.RUNNING: frozenset(set(TaskStatus) - {TaskStatus.RUNNING}),
+        TaskStatus.WAITING_FOR_ANSWER: frozenset({TaskStatus.PENDING, TaskStatus.FAILED, TaskStatus.CANCELLED}),
+        TaskStatus.RETRYING: frozenset({TaskStatus.RUNNING, TaskStatus.CANCELLED}),
+        TaskStatus.COMPLETED: frozenset(),
+        TaskStatus.FAILED: frozenset(),
+        TaskStatus.CANCELLED: frozenset(),
+    }
+)
 """Every legal move. A status that leads nowhere is terminal."""
 
 
@@ -124,6 +127,25 @@ class TaskFailure:
     usage: TaskUsage | None = None
 
 
+class CancelKind(StrEnum):
+    """How a task is told to stop."""
+
+    SOFT = "soft"
+    """At its next turn boundary."""
+    HARD = "hard"
+    """Now."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """What a subagent asked, and what it was told."""
+
+    question_id: str
+    """The id of the tool call that asked."""
+    text: str
+    answer: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class TaskHandle:
     """One task as it stands. Immutable: each move returns the next `TaskHandle`."""
@@ -146,6 +168,19 @@ class TaskHandle:
     attempt: int = 0
     """How often the task was started: first, after a retry, a take-over or an answer."""
     failure: TaskFailure | None = None
+    mode: Literal["sync", "async"] = "sync"
+    """The mode that was chosen."""
+    owner: str = "local"
+    """On whose behalf it runs."""
+    parent_id: str | None = None
+    """The task that delegated it, if a subagent did."""
+    depth: int = 0
+    """How many tasks are above it."""
+    questions: tuple[Question, ...] = ()
+    """The questions of its last turn, answered or not."""
+    turns: int = 0
+    last_activity_at: datetime | None = None
+    cancel_requested: CancelKind | None = None
 
     def started(self, at: datetime | None = None) -> "TaskHandle":
         """Running: a new attempt has it."""
@@ -153,17 +188,22 @@ class TaskHandle:
             self._moved(TaskStatus.RUNNING), attempt=self.attempt + 1, started_at=self.started_at or at or utc_now()
         )
 
-    def asked(self, question: str) -> "TaskHandle":
-        """Waiting for the answer to `question`."""
-        return replace(self._moved(TaskStatus.WAITING_FOR_ANSWER), pending_question=question)
+    def asked(self, *questions: Question) -> "TaskHandle":
+        """Waiting for the answers to `questions`."""
+        return replace(self._moved(TaskStatus.WAITING_FOR_ANSWER), **_open(questions))
 
-    def answered(self) -> "TaskHandle":
-        """Due again, with the answer to its question."""
-        return replace(self._moved(TaskStatus.PENDING), pending_question=None)
+    def answered(self, question_id: str, answer: str) -> "TaskHandle":
+        """With one of its questions answered. Due again when it was the last open one."""
+        questions = tuple(
+            replace(each, answer=answer) if each.question_id == question_id else each for each in self.questions
+        )
+        due = self._moved(TaskStatus.PENDING, only_from=TaskStatus.WAITING_FOR_ANSWER)
+        still_open = any(each.answer is None for each in questions)
+        return replace(self if still_open else due, **_open(questions))
 
     def released(self) -> "TaskHandle":
         """Due again, because the process that ran it is gone or going."""
-        return self._moved(TaskStatus.PENDING)
+        return self._moved(TaskStatus.PENDING, only_from=TaskStatus.RUNNING)
 
     def retrying(self) -> "TaskHandle":
         """Waiting for its next attempt after a transient failure."""
@@ -188,11 +228,19 @@ class TaskHandle:
             self._moved(status), completed_at=at or utc_now(), pending_question=None, usage=usage or self.usage
         )
 
-    def _moved(self, to: TaskStatus) -> "TaskHandle":
+    def _moved(self, to: TaskStatus, *, only_from: TaskStatus | None = None) -> "TaskHandle":
+        """`only_from` says where the move starts, when others lead to the same status."""
         legal = TRANSITIONS[self.status]
         if to not in legal:
             raise IllegalTransition(self.task_id, self.status, to, legal)
+        if only_from is not None and self.status != only_from:
+            raise IllegalTransition(self.task_id, self.status, to, legal, only_from=only_from)
         return replace(self, status=to)
+
+
+def _open(questions: tuple[Question, ...]) -> dict[str, Any]:
+    waiting = next((each.text for each in questions if each.answer is None), None)
+    return {"questions": questions, "pending_question": waiting}
 
 
 @dataclass(frozen=True, slots=True)

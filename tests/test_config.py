@@ -1,5 +1,6 @@
 """A subagent as a file defines it (`SubAgentSpec`) and as Python does (`SubAgentConfig`): one subagent, two forms."""
 
+import json
 import math
 from typing import Any
 
@@ -30,6 +31,9 @@ FULL: dict[str, Any] = {
     "retry_max_delay": 60.0,
     "retry_backoff_multiplier": 1.5,
     "retry_jitter": False,
+    "limits": {"requests": 10.0, "cost_usd": None},
+    "max_concurrency": 2,
+    "question_timeout": 3600.0,
 }
 MINIMAL: dict[str, Any] = {"name": "reviewer", "description": "", "instructions": ""}
 
@@ -44,7 +48,7 @@ SPECS = st.fixed_dictionaries(
     optional={
         "description": st.text(),
         "instructions": st.text(),
-        "model": st.text(),
+        "model": st.text().filter(str.strip),
         "can_ask_questions": st.booleans(),
         "max_questions": st.integers(min_value=0),
         "preferred_mode": st.sampled_from(["sync", "async", "auto"]),
@@ -57,6 +61,9 @@ SPECS = st.fixed_dictionaries(
         "retry_max_delay": DELAYS,
         "retry_backoff_multiplier": st.floats(min_value=1, allow_nan=False, allow_infinity=False),
         "retry_jitter": st.booleans(),
+        "limits": st.dictionaries(st.text(), st.none() | DELAYS, max_size=3),
+        "max_concurrency": st.integers(min_value=1),
+        "question_timeout": DELAYS.filter(bool),
     },
 )
 
@@ -67,6 +74,14 @@ def complaint(data: object) -> str:
         SubAgentSpec.model_validate(data)
     (error,) = refused.value.errors()
     return ": ".join([*map(str, error["loc"]), error["msg"]])
+
+
+def by_keyword(data: Any) -> SubAgentSpec:
+    return SubAgentSpec(**data)
+
+
+def from_json(data: object) -> SubAgentSpec:
+    return SubAgentSpec.model_validate_json(json.dumps(data))
 
 
 # Between the two forms
@@ -205,6 +220,7 @@ def test_a_config_with_an_unknown_key_is_refused_too():
         SubAgentSpec.from_config(misspelt)
 
 
+NAMED = "model: Value error, a model has a name, such as openai:gpt-5; leave the key out for the default model"
 ONE_LINE = "name: Value error, a name is one line of printable text, without spaces around it"
 
 
@@ -219,6 +235,8 @@ ONE_LINE = "name: Value error, a name is one line of printable text, without spa
         pytest.param({"name": "a" * 101}, "name: String should have at most 100 characters", id="a long name"),
         pytest.param({"name": 7}, "name: Input should be a valid string", id="a number for a name"),
         pytest.param({**MINIMAL, "model": 4}, "model: Input should be a valid string", id="a number for a model"),
+        pytest.param({**MINIMAL, "model": ""}, NAMED, id="a model without a name"),
+        pytest.param({**MINIMAL, "model": " "}, NAMED, id="a model with a blank name"),
         pytest.param(
             {**MINIMAL, "max_retries": -1},
             "max_retries: Input should be greater than or equal to 0",
@@ -286,16 +304,32 @@ def test_everything_that_is_wrong_with_the_values_is_said():
     assert [error["loc"] for error in refused.value.errors()] == [("name",), ("preferred_mode",), ("max_retries",)]
 
 
+@pytest.mark.parametrize(
+    "read", [SubAgentSpec.model_validate, by_keyword, from_json], ids=["as a mapping", "by keyword", "as JSON"]
+)
+def test_an_unknown_key_hides_no_other_mistake(read: Any):
+    with pytest.raises(ValidationError) as refused:
+        read({"modle": "x", "name": "", "max_retries": -1, "limits": {"requests": "many"}})
+    assert [(error["loc"], error["msg"], error["input"]) for error in refused.value.errors()][1:] == [
+        (("name",), ONE_LINE.removeprefix("name: "), ""),
+        (("max_retries",), "Input should be greater than or equal to 0", -1),
+        (("limits", "requests"), "Input should be a valid number, unable to parse string as a number", "many"),
+    ]
+    assert refused.value.errors()[0]["msg"] == "unknown key 'modle', did you mean 'model'?"
+    assert str(refused.value).startswith("4 validation errors for SubAgentSpec")
+
+
 # The seeds' contract
 
 
-def test_a_config_has_exactly_the_seeds_keys():
+def test_a_config_has_the_seeds_keys_and_ours():
     assert list(SubAgentConfig.__annotations__) == [
         *("name", "description", "instructions", "model", "agent", "agent_factory"),
         *("can_ask_questions", "max_questions", "preferred_mode", "typical_complexity", "typically_needs_context"),
         *("toolsets", "agent_kwargs", "context_files", "extra"),
         *("max_retries", "retry_initial_delay", "retry_max_delay", "retry_backoff_multiplier", "retry_jitter"),
         "retry_on",
+        *("limits", "max_concurrency", "question_timeout"),
     ]
     assert SubAgentConfig.__required_keys__ == frozenset()
 

@@ -258,6 +258,7 @@ async def test_an_error_status_is_understood_by_the_client(
     ("reply", "least", "most"),
     [
         pytest.param(rate_limited(seconds=7), 7, 7, id="seconds"),
+        pytest.param(rate_limited(seconds=1_000_001), 1_000_001, 1_000_001, id="many seconds"),
         pytest.param(rate_limited(ms=300), 0.3, 0.3, id="milliseconds"),
         pytest.param(rate_limited(until=datetime.now(UTC) + timedelta(hours=9)), 8 * 3600, 9 * 3600, id="a date"),
     ],
@@ -268,6 +269,11 @@ async def test_a_rate_limit_says_how_long_to_wait(reply: Reply, least: float, mo
     assert isinstance(failure, ModelRateLimitError)
     assert failure.retry_after is not None
     assert least <= failure.retry_after <= most
+
+
+def test_a_rate_limit_counts_whole_seconds_only():
+    with pytest.raises(TypeError, match="integer"):
+        rate_limited(seconds=1.5)  # pyright: ignore[reportArgumentType]  # the point of the test
 
 
 @on_both_wires

@@ -306,6 +306,24 @@ async def test_events_of_every_attempt_reach_the_handler():
     assert seen.count("PartEndEvent") == 1
 
 
+async def test_a_broken_connection_of_the_handler_costs_no_further_request():
+    async def handler(ctx: object, events: AsyncIterable[object]) -> None:
+        async for _ in events:
+            raise ConnectionError("the screen is gone")
+
+    async with Gateway([LONG] * 4) as gateway:
+        with pytest.raises(ConnectionError, match="the screen is gone") as failed, anyio.fail_after(5):
+            await run_with_retry(
+                agent_on(gateway, "openai"),
+                "Go.",
+                run_kwargs={},
+                retry=RetryConfig(initial_delay=0.0),
+                event_stream_handler=handler,
+            )
+    failure = failure_of(failed.value)
+    assert (len(gateway.requests), failure.failure_type, failure.is_retryable) == (1, FailureType.TRANSIENT, True)
+
+
 async def test_a_failure_carries_the_work_done_before_it():
     calls = ToolCalls([ToolCall("search", {})], text="I will look it up.", usage=(100, 10))
 

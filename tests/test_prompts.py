@@ -1,15 +1,13 @@
-"""The words that models read: what the builders say, and that every text is short, useful and our own."""
+"""The words that models read: what the builders say, and that every text is short and useful."""
 
 import re
-from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mcp_subagents import prompts
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.prompts import DUAL_MODE_SYSTEM_PROMPT, get_subagent_system_prompt, get_task_instructions_prompt
-
-SEEDS = Path(__file__).resolve().parents[2] / "shared" / "seeds"
 
 TEXTS: dict[str, str] = {name: value for name, value in vars(prompts).items() if name.isupper()}
 DESCRIPTIONS = {name: text for name, text in TEXTS.items() if name.endswith("_DESCRIPTION")}
@@ -48,6 +46,25 @@ def test_the_two_modes_are_explained_by_default():
     assert get_subagent_system_prompt([WRITER]) == get_subagent_system_prompt([WRITER], True)
 
 
+@pytest.mark.parametrize(
+    ("config", "line"),
+    [
+        pytest.param({"name": "a**\n- **b", "description": "x\ny"}, "- **a** - **b**: x y", id="line feeds"),
+        pytest.param({"name": "a\u2028b\r\x85c", "description": "x\x0by"}, "- **a b c**: x y", id="other line ends"),
+        pytest.param({"name": "a", "description": None}, "- **a**: (no description)", id="no description"),
+    ],
+)
+def test_a_subagent_is_one_line_of_the_roster(config: Any, line: str):
+    told = get_subagent_system_prompt([config], include_dual_mode=False)
+    assert told.splitlines()[4:] == [line]
+
+
+def test_a_roster_without_subagents_says_so():
+    nobody = "## Subagents\n\nThere is none to delegate to: do all the work yourself."
+    assert get_subagent_system_prompt([], include_dual_mode=False) == nobody
+    assert get_subagent_system_prompt([]) == f"{nobody}\n\n{DUAL_MODE_SYSTEM_PROMPT.rstrip()}"
+
+
 # The task
 
 ASK = "## If something is unclear\n\nAsk with `ask_parent`, and only what you cannot decide for yourself."
@@ -64,6 +81,7 @@ DECIDE = (
         pytest.param(True, 3, f"{ASK}\nYou can ask 3 questions at most.", id="three questions"),
         pytest.param(True, 1, f"{ASK}\nYou can ask 1 question at most.", id="one question, in the singular"),
         pytest.param(True, 0, DECIDE, id="a maximum of zero is no questions"),
+        pytest.param(True, -1, DECIDE, id="a maximum below zero as well"),
         pytest.param(False, None, DECIDE, id="no questions"),
         pytest.param(False, 3, DECIDE, id="no questions, whatever the maximum"),
     ],
@@ -127,16 +145,3 @@ def test_a_text_names_the_tools_that_come_next(name: str, tools: set[str]):
 def test_a_text_names_no_tool_that_there_is_not(name: str):
     like_a_tool = re.findall(r"`(\w+_(?:tasks?|subagent|parent))`", TEXTS[name])
     assert set(like_a_tool) <= TOOLS
-
-
-def runs_of_words(text: str, length: int = 8) -> set[tuple[str, ...]]:
-    words = re.findall(r"[a-z0-9']+", text.replace("\\n", " ").lower())
-    return {tuple(words[start : start + length]) for start in range(len(words) - length + 1)}
-
-
-@pytest.mark.skipif(not SEEDS.is_dir(), reason="the seeds are not part of the repository")
-def test_every_text_is_in_our_own_words():
-    built = [get_subagent_system_prompt([REVIEWER, WRITER]), get_task_instructions_prompt("Go.", True, 3), ASK, DECIDE]
-    seeds = runs_of_words("\n".join(page.read_text(encoding="utf-8") for page in sorted(SEEDS.glob("*.txt"))))
-    assert seeds
-    assert {run for text in [*TEXTS.values(), *built] for run in runs_of_words(text)} & seeds == set()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from dataclasses import MISSING, fields
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -104,7 +105,11 @@ def test_no_name_is_exported_twice():
 
 
 def test_dir_lists_the_exported_names():
-    assert dir(mcp_subagents) == sorted(mcp_subagents.__all__)
+    assert dir(mcp_subagents) == sorted([*mcp_subagents.__all__, "__version__"])
+
+
+def test_the_version_is_that_of_the_distribution():
+    assert mcp_subagents.__version__ == version("mcp-subagents")
 
 
 def test_a_star_import_brings_every_exported_name():

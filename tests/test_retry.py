@@ -1,6 +1,7 @@
 """Retry and resume, by scripted models: every rule, and every trap on the way."""
 
 import asyncio
+import math
 from typing import Any
 
 import anyio
@@ -12,6 +13,7 @@ from pydantic_ai.exceptions import (
     CallDeferred,
     ModelAPIError,
     ModelAuthenticationError,
+    ModelConnectionError,
     ModelHTTPError,
     ModelRateLimitError,
     RunCancelled,
@@ -33,9 +35,11 @@ from pydantic_ai.usage import RequestUsage, RunUsage
 
 from mcp_subagents import (
     Checkpoint,
+    ConfigError,
     IncompleteAnswer,
     RetryConfig,
     SubAgentConfig,
+    SubAgentSpec,
     checkpoint_of,
     compute_backoff_delay,
     run_with_retry,
@@ -229,6 +233,47 @@ def test_a_policy_is_read_from_a_subagent_with_defaults_for_the_rest():
         retry_on=never,
     )
     assert RetryConfig.from_config(full) == RetryConfig(5, 0.5, 9.0, 3.0, False, never)
+
+
+def test_what_is_null_in_a_config_counts_as_not_given():
+    nulls: Any = {"max_retries": None, "retry_initial_delay": None, "retry_jitter": None, "retry_on": None}
+    assert RetryConfig.from_config(nulls) == RetryConfig()
+
+
+def test_a_policy_is_read_from_a_spec_too():
+    spec = SubAgentSpec(name="a", max_retries=0, retry_max_delay=9.0, retry_jitter=False)
+    assert RetryConfig.from_config(spec) == RetryConfig(max_retries=0, max_delay=9.0, jitter=False)
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"max_retries": 2.5}, "max_retries must be a whole number, 0 for no retries, not 2.5."),
+        ({"max_retries": "3"}, "max_retries must be a whole number, 0 for no retries, not '3'."),
+        ({"max_retries": True}, "max_retries must be a whole number, 0 for no retries, not True."),
+        ({"max_retries": None}, "max_retries must be a whole number, 0 for no retries, not None."),
+        ({"initial_delay": math.nan}, "initial_delay must be a finite number of seconds, 0 or more, not nan."),
+        ({"initial_delay": -1}, "initial_delay must be a finite number of seconds, 0 or more, not -1."),
+        ({"initial_delay": "1"}, "initial_delay must be a finite number of seconds, 0 or more, not '1'."),
+        ({"max_delay": math.inf}, "max_delay must be a finite number of seconds, 0 or more, not inf."),
+        ({"max_delay": True}, "max_delay must be a finite number of seconds, 0 or more, not True."),
+        ({"backoff_multiplier": 0}, "backoff_multiplier must be a finite number above 0, such as 2.0, not 0."),
+        ({"backoff_multiplier": math.nan}, "backoff_multiplier must be a finite number above 0, such as 2.0, not nan."),
+        ({"retry_on": 5}, "retry_on must be a function from an exception to a bool, or None, not 5."),
+    ],
+)
+def test_a_policy_that_nobody_could_follow_is_refused(values: dict[str, Any], message: str):
+    with pytest.raises(ConfigError) as refused:
+        RetryConfig(**values)
+    assert str(refused.value) == message
+
+
+@pytest.mark.parametrize("most", [0, -1])
+async def test_no_retries_or_fewer_is_none(most: int):
+    script = Searches(BUSY)
+    with pytest.raises(ModelHTTPError):
+        await script.run(retry=RetryConfig(max_retries=most))
+    assert len(script.model.requests) == 1
 
 
 async def test_usage_is_counted_over_all_attempts():
@@ -535,8 +580,17 @@ async def test_a_broken_connection_inside_a_tool_is_not_the_models():
     assert len(model.requests) == 1
 
 
-async def test_a_broken_connection_of_the_model_itself_is_resumed():
-    assert (await Searches(SEARCH, ConnectionResetError("peer left"), "42").run()).output == "42"
+async def test_a_broken_connection_that_pydantic_ai_does_not_know_of_is_not_resumed():
+    # It wraps those of its own: this one is of something else that runs with a request.
+    script = Searches(SEARCH, ConnectionResetError("peer left"))
+    with pytest.raises(ConnectionResetError):
+        await script.run()
+    assert len(script.model.requests) == 2
+
+
+async def test_a_broken_connection_of_the_model_is_resumed():
+    lost = ModelConnectionError("scripted", "connection lost", phase="read")
+    assert (await Searches(SEARCH, lost, "42").run()).output == "42"
 
 
 async def test_a_timeout_covers_all_attempts():
@@ -599,7 +653,8 @@ async def test_an_answer_that_is_not_whole_is_an_error(line: ModelResponse, why:
     checkpoint = checkpoint_of(failed.value)
     assert (failed.value.why, failed.value.text) == (why, line.text)
     assert checkpoint is not None
-    assert checkpoint.messages[-1] == line
+    assert user_texts(list(checkpoint.messages)) == ["Find it."]
+    assert len(checkpoint.messages) == 1
 
 
 async def test_an_answer_without_any_part_is_an_error_too():
@@ -617,6 +672,7 @@ async def test_a_structured_answer_was_validated_and_may_end_at_the_limit():
 
 def test_an_exception_from_elsewhere_carries_no_checkpoint():
     assert checkpoint_of(ValueError("elsewhere")) is None
+    assert checkpoint_of(ValueError("elsewhere").__cause__) is None
 
 
 async def test_settings_that_are_made_for_each_request_are_kept():

@@ -17,6 +17,7 @@ from mcp_subagents.types import (
     ExecutionMode,
     FailureType,
     MessageType,
+    Question,
     TaskCharacteristics,
     TaskFailure,
     TaskHandle,
@@ -33,6 +34,8 @@ LATER = NOON + timedelta(minutes=5)
 USAGE = TaskUsage(requests=2, input_tokens=30, output_tokens=7)
 FAILURE = TaskFailure(failure_type=FailureType.LIMIT, is_retryable=False, message="Too many requests.", usage=USAGE)
 FRESH = TaskHandle("t1", "reviewer", "Review it.", created_at=NOON)
+WHICH = Question(question_id="q1", text="Which one?")
+WHEN = Question(question_id="q2", text="When?")
 
 LEGAL: Mapping[TaskStatus, set[TaskStatus]] = {
     PENDING: {RUNNING, CANCELLED},
@@ -46,14 +49,16 @@ LEGAL: Mapping[TaskStatus, set[TaskStatus]] = {
 
 MOVES: Mapping[str, tuple[TaskStatus, Callable[[TaskHandle], TaskHandle]]] = {
     "started": (RUNNING, lambda task: task.started(NOON)),
-    "asked": (WAITING, lambda task: task.asked("Which one?")),
-    "answered": (PENDING, TaskHandle.answered),
+    "asked": (WAITING, lambda task: task.asked(WHICH)),
+    "answered": (PENDING, lambda task: task.answered("q1", "The red one.")),
     "released": (PENDING, TaskHandle.released),
     "retrying": (RETRYING, TaskHandle.retrying),
     "completed": (COMPLETED, lambda task: task.completed("Done.", at=LATER)),
     "failed": (FAILED, lambda task: task.failed(FAILURE, at=LATER)),
     "cancelled": (CANCELLED, lambda task: task.cancelled(at=LATER)),
 }
+STARTS: Mapping[str, set[TaskStatus]] = {"answered": {WAITING}, "released": {RUNNING}}
+"""Where a move starts that shares its end with another one."""
 
 
 def every_pair() -> list[Any]:
@@ -64,11 +69,15 @@ def every_pair() -> list[Any]:
     ]
 
 
+def can_move(start: TaskStatus, move: str) -> bool:
+    return MOVES[move][0] in LEGAL[start] and start in STARTS.get(move, TaskStatus)
+
+
 def every_move() -> list[Any]:
     return [
-        pytest.param(start, move, id=f"a {start} task {'can' if to in LEGAL[start] else 'cannot'} be {move}")
+        pytest.param(start, move, id=f"a {start} task {'can' if can_move(start, move) else 'cannot'} be {move}")
         for start in TaskStatus
-        for move, (to, _) in MOVES.items()
+        for move in MOVES
     ]
 
 
@@ -81,12 +90,17 @@ def test_the_table_allows_exactly_the_legal_moves(start: TaskStatus, to: TaskSta
 def test_a_task_moves_only_where_the_table_leads(start: TaskStatus, move: str):
     to, go = MOVES[move]
     task = replace(FRESH, status=start)
-    if to in LEGAL[start]:
+    if can_move(start, move):
         assert go(task).status is to
     else:
         with pytest.raises(IllegalTransition):
             go(task)
     assert task == replace(FRESH, status=start)
+
+
+def test_the_table_cannot_be_changed():
+    with pytest.raises(TypeError):
+        TRANSITIONS[COMPLETED] = frozenset(TaskStatus)  # pyright: ignore[reportIndexIssue]  # the point of the test
 
 
 def test_every_status_can_be_reached_by_a_move():
@@ -148,14 +162,41 @@ def test_a_start_counts_the_attempt_and_keeps_the_first_start():
 
 
 def test_a_question_is_kept_until_it_is_answered():
-    asking = FRESH.started(NOON).asked("Which one?")
-    assert asking == replace(FRESH.started(NOON), status=WAITING, pending_question="Which one?")
-    assert asking.answered() == replace(asking, status=PENDING, pending_question=None)
+    asking = FRESH.started(NOON).asked(WHICH)
+    assert asking == replace(FRESH.started(NOON), status=WAITING, pending_question="Which one?", questions=(WHICH,))
+    answered = replace(WHICH, answer="The red one.")
+    assert asking.answered("q1", "The red one.") == replace(
+        asking, status=PENDING, pending_question=None, questions=(answered,)
+    )
+
+
+def test_a_task_with_several_questions_waits_for_the_last_answer():
+    asking = FRESH.started(NOON).asked(WHICH, WHEN)
+    first = asking.answered("q1", "The red one.")
+    answered = replace(WHICH, answer="The red one.")
+    assert first == replace(asking, pending_question="When?", questions=(answered, WHEN))
+    assert first.answered("q2", "Now.") == replace(
+        asking, status=PENDING, pending_question=None, questions=(answered, replace(WHEN, answer="Now."))
+    )
+
+
+@pytest.mark.parametrize("start", [status for status in TaskStatus if status is not WAITING])
+def test_a_task_that_does_not_wait_cannot_be_answered_not_even_in_part(start: TaskStatus):
+    with pytest.raises(IllegalTransition):
+        replace(FRESH, status=start, questions=(WHICH, WHEN)).answered("q1", "The red one.")
+
+
+def test_a_move_from_the_wrong_start_says_where_it_starts():
+    with pytest.raises(IllegalTransition) as refused:
+        FRESH.started(NOON).asked(WHICH).released()
+    assert str(refused.value) == (
+        "Task 't1' cannot go from waiting_for_answer to pending. This move starts from running."
+    )
 
 
 @pytest.mark.parametrize("move", ["failed", "cancelled"])
 def test_a_task_that_ends_asks_nothing_any_more(move: str):
-    assert MOVES[move][1](FRESH.started(NOON).asked("Which one?")).pending_question is None
+    assert MOVES[move][1](FRESH.started(NOON).asked(WHICH)).pending_question is None
 
 
 def test_a_released_task_is_due_again_with_its_attempt_counted():
@@ -223,7 +264,11 @@ def test_a_task_handle_has_the_seeds_fields_first():
         *(("started_at", None), ("completed_at", None), ("result", None), ("error", None)),
         *(("pending_question", None), ("usage", None), ("retry_count", 0)),
     ]
-    assert shape(TaskHandle) == [*seeds, ("attempt", 0), ("failure", None)]
+    ours = [
+        *(("attempt", 0), ("failure", None), ("mode", "sync"), ("owner", "local"), ("parent_id", None), ("depth", 0)),
+        *(("questions", ()), ("turns", 0), ("last_activity_at", None), ("cancel_requested", None)),
+    ]
+    assert shape(TaskHandle) == [*seeds, *ours]
 
 
 def test_a_task_handle_takes_its_fields_by_position():
@@ -303,6 +348,7 @@ def test_characteristics_take_their_fields_by_position():
         pytest.param(TaskCharacteristics(), "estimated_complexity", id="characteristics"),
         pytest.param(FAILURE, "message", id="a failure"),
         pytest.param(USAGE, "requests", id="usage"),
+        pytest.param(WHICH, "answer", id="a question"),
     ],
 )
 def test_a_value_cannot_be_changed(value: object, field: str):

@@ -2,10 +2,18 @@
 
 from collections.abc import Mapping
 from copy import copy
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.errors import did_you_mean
@@ -20,6 +28,12 @@ def _usable_name(name: str) -> str:
     return name
 
 
+def _named_model(model: str) -> str:
+    if not model.strip():
+        raise ValueError("a model has a name, such as openai:gpt-5; leave the key out for the default model")
+    return model
+
+
 class SubAgentSpec(BaseModel):
     """A subagent as YAML or JSON declares it: the keys of `SubAgentConfig` that a file can hold."""
 
@@ -28,7 +42,7 @@ class SubAgentSpec(BaseModel):
     name: Annotated[str, Field(max_length=100), AfterValidator(_usable_name)]
     description: str = ""
     instructions: str = ""
-    model: str | None = None
+    model: Annotated[str, AfterValidator(_named_model)] | None = None
     can_ask_questions: bool | None = None
     max_questions: int | None = Field(default=None, ge=0)
     preferred_mode: Literal["sync", "async", "auto"] | None = None
@@ -41,17 +55,26 @@ class SubAgentSpec(BaseModel):
     retry_max_delay: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     retry_backoff_multiplier: float | None = Field(default=None, ge=1, allow_inf_nan=False)
     retry_jitter: bool | None = None
+    limits: dict[str, float | None] | None = None
+    max_concurrency: int | None = Field(default=None, ge=1)
+    question_timeout: float | None = Field(default=None, gt=0, allow_inf_nan=False)
 
-    @model_validator(mode="before")
+    @model_validator(mode="wrap")
     @classmethod
-    def _know_every_key(cls, data: object) -> object:
+    def _know_every_key(cls, data: object, handler: ModelWrapValidatorHandler[Self]) -> Self:
         if not isinstance(data, Mapping):
-            return data
-        unknown = [str(key) for key in cast("Mapping[object, object]", data) if key not in cls.model_fields]
-        if unknown:
-            hints = "; ".join(f"unknown key {key!r}, {_hint(key, cls.model_fields)}" for key in unknown)
-            raise PydanticCustomError("unknown_key", "{hints}", {"hints": hints})
-        return data  # pyright: ignore[reportUnknownVariableType]  # isinstance leaves the Mapping's types open
+            return handler(data)
+        given = cast("Mapping[object, object]", data)
+        unknown = [str(key) for key in given if key not in cls.model_fields]
+        if not unknown:
+            return handler(given)
+        hints = "; ".join(f"unknown key {key!r}, {_hint(key, cls.model_fields)}" for key in unknown)
+        wrong = [InitErrorDetails(type=PydanticCustomError("unknown_key", "{hints}", {"hints": hints}), input=given)]
+        try:
+            handler({key: value for key, value in given.items() if key in cls.model_fields})
+        except ValidationError as others:
+            wrong += [_again(each) for each in others.errors()]
+        raise ValidationError.from_exception_data(cls.__name__, wrong)
 
     def to_config(self) -> SubAgentConfig:
         """The same subagent as a `SubAgentConfig`, holding only what was set."""
@@ -76,3 +99,8 @@ def _hint(key: str, known: Mapping[str, object]) -> str:
     if key in PYTHON_ONLY:
         return "which only Python code can set (SubAgentConfig)"
     return did_you_mean(key, known)
+
+
+def _again(error: ErrorDetails) -> InitErrorDetails:
+    told = PydanticCustomError("wrong_value", "{message}", {"message": error["msg"]})
+    return InitErrorDetails(type=told, loc=error["loc"], input=error["input"])

@@ -52,6 +52,12 @@ class SubAgentConfig(TypedDict, total=False):
     """Whether a backoff is shortened at random, so that many subagents do not come back at once (default true)."""
     retry_on: NotRequired[Callable[[BaseException], bool]]
     """Decides which exceptions are transient, in place of `is_transient_error`."""
+    limits: NotRequired[dict[str, float | None]]
+    """What one task may use, where it differs from the default (see `Limits`)."""
+    max_concurrency: NotRequired[int]
+    """How many of its tasks may run at a time."""
+    question_timeout: NotRequired[float]
+    """Seconds that a question may stay open."""
 
 
 ToolsetFactory = Callable[[Any], list[Any]]

@@ -30,8 +30,8 @@ _NO_LINGER = struct.pack("hh" if sys.platform == "win32" else "ii", 1, 0)
 class Gateway(AsyncContextManagerMixin):
     """Answers models by a script, for as long as the block lasts.
 
-    The block's end closes every connection, and the clients of the models made here. A function in the
-    script that raises, or a cut that does not fit its reply, ends the block with that error.
+    The block's end closes every connection, and the clients of the models made here. An error in the script
+    ends the block, in an `ExceptionGroup`: a function that raises, a cut outside of what there is to cut.
 
         async with Gateway([Status(503), Text("42")]) as gateway:
             agent = Agent(gateway.openai_model())

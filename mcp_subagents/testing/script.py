@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from email.utils import format_datetime
+from operator import index
 from typing import Any, ClassVar, Literal, TypeAlias
 
 WireName: TypeAlias = Literal["openai", "anthropic"]
@@ -160,11 +161,14 @@ Script: TypeAlias = Iterable[Reply] | Callable[[Received], Reply]
 """One reply for each request in turn, or a function that chooses."""
 
 
-def rate_limited(*, seconds: float | None = None, ms: int | None = None, until: datetime | None = None) -> Status:
-    """A 429 that says how long to wait: in `Retry-After`, `retry-after-ms`, or `Retry-After` with an (aware) date."""
+def rate_limited(*, seconds: int | None = None, ms: int | None = None, until: datetime | None = None) -> Status:
+    """A 429 that says how long to wait: in `Retry-After`, `retry-after-ms`, or `Retry-After` with an (aware) date.
+
+    `Retry-After` knows whole seconds only; clients ignore any other number there.
+    """
     headers: dict[str, str] = {}
     if seconds is not None:
-        headers["retry-after"] = f"{seconds:g}"
+        headers["retry-after"] = str(index(seconds))
     if ms is not None:
         headers["retry-after-ms"] = str(ms)
     if until is not None:

@@ -1,0 +1,56 @@
+"""What a task may use, and what an engine may take on. All of it is bounded unless somebody says otherwise."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+
+from mcp_subagents.errors import ConfigError, did_you_mean
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limits:
+    """The budget of one task. `None` lifts a limit."""
+
+    requests: int | None = 100
+    """Model requests."""
+    tool_calls: int | None = 300
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = 2_000_000
+    cost_usd: float | None = 5.0
+    """Holds where the model's price is known; the other limits hold always."""
+    seconds: float | None = 3600.0
+    """Time spent running, not in the queue and not waiting for an answer."""
+    depth: int = 2
+    """How many levels of tasks may be below a task of the host."""
+
+    @classmethod
+    def of(cls, given: Mapping[str, float | None] | None, base: "Limits | None" = None) -> "Limits":
+        """`base` with what is `given` changed. Raises: `ConfigError` for an unknown name or a negative number."""
+        known = {each.name for each in fields(cls)}
+        for name, value in (given or {}).items():
+            if name not in known:
+                raise ConfigError(f"limits: unknown limit {name!r}, {did_you_mean(name, known)}")
+            if value is not None and not value >= 0:
+                raise ConfigError(f"limits: {name} must be 0 or more, not {value!r}")
+        return replace(base or cls(), **dict(given or {}))  # pyright: ignore[reportArgumentType]  # names checked above
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class EngineSettings:
+    """How much an engine takes on, and how long it waits for things."""
+
+    max_concurrency: int = 8
+    """Tasks that run at a time, over all processes on one store."""
+    max_open_tasks: int = 1000
+    """Tasks of one owner that have not ended."""
+    limits: Limits = field(default_factory=Limits)
+    request_timeout: float = 300.0
+    """Seconds for one model request, however it hangs."""
+    question_timeout: float = 7 * 24 * 3600.0
+    """Seconds that a question may stay open."""
+    hot_wait: float = 1.0
+    """Seconds that an attempt stays at hand after asking, in case the answer comes at once."""
+    retention_days: float = 30.0
+    """How long ended tasks stay readable."""
+    dead_after: float = 3.0
+    """Seconds without a sign of life after which a process counts as lost."""

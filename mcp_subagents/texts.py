@@ -1,0 +1,33 @@
+"""Text of others that can be shown anywhere: in a terminal, a log, a JSON document, a database."""
+
+import re
+
+_ESCAPES = re.compile(
+    r"""(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]       # colours, moves of the cursor
+      | \x1b\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)        # titles, links
+      | \x1b[ -/]{0,8}[0-~]
+    """,
+    re.VERBOSE,
+)
+_LINE_ENDS = re.compile("\r\n?|[\x0b\x0c\x85\u2028\u2029]")
+_UNSEEN = re.compile("[\x00-\x08\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+"""Control characters, and those that turn the direction of the text around them."""
+_HALVES = re.compile("[\ud800-\udfff]")
+"""Surrogates: halves of characters."""
+
+
+def plain(text: str) -> str:
+    """`text` without terminal escapes and control characters; its lines end in a line feed."""
+    text = _LINE_ENDS.sub("\n", _ESCAPES.sub("", text))
+    return encodable(_UNSEEN.sub("", text))
+
+
+def encodable(text: str) -> str:
+    """`text` with a mark for each half of a character, which no encoding takes."""
+    return _HALVES.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def first_line(text: str) -> str:
+    """The first line of `text` that says something, with single spaces."""
+    lines = (" ".join(line.split()) for line in plain(text).split("\n"))
+    return next((line for line in lines if line), "")

@@ -1,0 +1,128 @@
+"""Which responses are whole, and which are pieces."""
+
+from typing import Any
+
+import pytest
+from pydantic_ai import Agent
+from pydantic_ai.messages import (
+    BinaryContent,
+    FilePart,
+    ModelMessage,
+    ModelRequest,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    UserPromptPart,
+)
+from pydantic_ai.models import Model, ModelRequestParameters
+from pydantic_ai.settings import ModelSettings
+from pydantic_ai.usage import RequestUsage
+
+from mcp_subagents import RetryConfig, run_with_retry
+from mcp_subagents.answers import StreamEndedEarly, refuse_cut_stream, what_is_wrong
+from mcp_subagents.testing import ScriptedModel
+
+USED = RequestUsage(input_tokens=1, output_tokens=1)
+
+
+@pytest.mark.parametrize(
+    ("response", "is_piece"),
+    [
+        ({}, False),
+        ({"provider_name": "acme"}, False),
+        ({"provider_name": "acme", "finish_reason": "stop"}, False),
+        ({"provider_name": "openai", "provider_details": {"timestamp": 1}, "finish_reason": "stop"}, True),
+        ({"provider_name": "openai", "provider_details": {"timestamp": 1}, "usage": USED}, False),
+        ({"provider_name": "openai", "provider_details": {"finish_reason": "stop"}}, False),
+        ({"provider_name": "openai", "provider_details": {}, "finish_reason": "content_filter"}, False),
+        ({"provider_name": "anthropic", "usage": USED}, True),
+        ({"provider_name": "anthropic", "provider_details": {}, "usage": USED}, True),
+        ({"provider_name": "anthropic", "finish_reason": "stop"}, False),
+        ({"provider_name": "anthropic", "provider_details": {"finish_reason": "new"}}, False),
+    ],
+    ids=[
+        "of nobody we know",
+        "of a model that reports nothing",
+        "of a model that reports no usage",
+        "of OpenAI, without its end",
+        "of OpenAI, without a reason but with the usage",
+        "of OpenAI, without usage but with a reason",
+        "of OpenAI, refused",
+        "of Anthropic, without a reason",
+        "of Anthropic, without a reason in its details",
+        "of Anthropic, with a reason",
+        "of Anthropic, with a reason that is new",
+    ],
+)
+def test_a_response_that_never_said_how_it_ended_is_a_piece(response: dict[str, Any], is_piece: bool):
+    made = ModelResponse(parts=[TextPart("The quick")], model_name="m", **response)
+    if is_piece:
+        with pytest.raises(StreamEndedEarly):
+            refuse_cut_stream(made)
+    else:
+        refuse_cut_stream(made)
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason", "why"),
+    [
+        ([TextPart("42")], "stop", None),
+        ([TextPart("4")], "length", "length"),
+        ([TextPart("4")], "content_filter", "content_filter"),
+        ([TextPart(" \n")], "stop", "empty"),
+        ([TextPart(""), FilePart(BinaryContent(b"x", media_type="image/png"))], "stop", None),
+        ([ToolCallPart("final_result", {})], "length", None),
+        ([TextPart(""), ToolCallPart("final_result", {})], "stop", None),
+        ([], "stop", None),
+    ],
+    ids=["a text", "cut", "filtered", "blank", "a picture", "a cut call", "a call", "nothing, which an output may be"],
+)
+def test_a_response_says_what_keeps_it_from_being_an_answer(parts: Any, reason: Any, why: str | None):
+    assert what_is_wrong(ModelResponse(parts=parts, finish_reason=reason)) == why
+
+
+class Homemade(Model):
+    """A model of somebody's own, which reports as little as it may."""
+
+    @property
+    def model_name(self) -> str:
+        return "homemade"
+
+    @property
+    def system(self) -> str:
+        return "acme"
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        return ModelResponse(parts=[TextPart("42")], model_name="homemade", provider_name="acme", finish_reason="stop")
+
+
+async def test_a_model_that_reports_no_usage_can_answer():
+    agent = Agent(Homemade())
+    result = await run_with_retry(agent, "Go.", run_kwargs={}, retry=RetryConfig(max_retries=0))
+    assert result.output == "42"
+
+
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])
+async def test_a_response_that_came_with_the_history_is_not_judged_again(provider: str):
+    ran: list[str] = []
+
+    def search() -> str:
+        ran.append("search")
+        return "found"
+
+    calling = ModelResponse(
+        parts=[ToolCallPart("search", {})], provider_name=provider, model_name="m", provider_details={"timestamp": 1}
+    )
+    history = [ModelRequest(parts=[UserPromptPart("Find it.")]), calling]
+    result = await run_with_retry(
+        Agent(ScriptedModel("42"), tools=[search]),
+        None,
+        run_kwargs={"message_history": history},
+        retry=RetryConfig(max_retries=0),
+    )
+    assert (result.output, ran) == ("42", ["search"])
