@@ -1,0 +1,234 @@
+"""What is stored of a task: values, and their JSON."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from enum import StrEnum
+from typing import Any, cast
+
+from mcp_subagents.types import (
+    CancelKind,
+    FailureType,
+    Question,
+    TaskFailure,
+    TaskHandle,
+    TaskPriority,
+    TaskStatus,
+    TaskUsage,
+)
+
+PRIORITY_ORDER: Mapping[TaskPriority, int] = {priority: rank for rank, priority in enumerate(TaskPriority)}
+"""Higher goes first."""
+
+
+class EntryKind(StrEnum):
+    """What a journal entry records."""
+
+    TURN = "turn"
+    """The messages of one turn: what was asked, and the model's response."""
+    HISTORY = "history"
+    """All messages so far, where a history was rewritten; what came before it no longer counts."""
+    TOOL_STARTED = "tool_started"
+    TOOL_RESULT = "tool_result"
+    EVENT = "event"
+    """An `AgentMessage` between host and subagent."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One record of a task's journal. Never changed once it is written."""
+
+    kind: EntryKind
+    body: str
+    """JSON."""
+    at: datetime
+    attempt: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Mail:
+    """A steering message that no turn has carried yet."""
+
+    mail_id: str
+    text: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lease:
+    """The right to write on behalf of one attempt of a task. A later attempt ends it."""
+
+    task_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TaskRecord:
+    """A task as the store holds it: what everybody may see, and what the next attempt needs."""
+
+    handle: TaskHandle
+    due_at: datetime
+    """When it may start; for one that waits for an answer, when it has waited long enough."""
+    definition: str | None = None
+    """The subagent's definition as JSON; `None` for one that lives in the Python code of a process."""
+    provider: str = ""
+    """Whose model it uses, for shared cooldowns."""
+    process: str | None = None
+    """Who runs it, while it runs."""
+    idempotency_key: str = ""
+    limits: Mapping[str, float | None] | None = None
+    mail: tuple[Mail, ...] = ()
+    failures: int = 0
+    """Transient failures since the last finished turn."""
+    active_seconds: float = 0.0
+    """How long it has been running, over all attempts."""
+    unread: bool = False
+    """It ended or asked, and its owner has not seen that yet."""
+
+    @property
+    def task_id(self) -> str:
+        return self.handle.task_id
+
+    @property
+    def lease(self) -> Lease:
+        return Lease(task_id=self.handle.task_id, attempt=self.handle.attempt)
+
+    def with_handle(self, handle: TaskHandle, **changes: Any) -> "TaskRecord":
+        return replace(self, handle=handle, **changes)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Change:
+    """What a move makes of a task: its next record, and what the journal says of it."""
+
+    record: TaskRecord
+    entries: Sequence[Entry] = ()
+
+
+Move = Callable[[TaskRecord], Change]
+"""A pure function from a task as it stands to a task as it should be. It raises to refuse."""
+
+
+_WRITTEN_ONCE = ("description", "definition", "limits")
+"""What never changes is kept apart, so that it is not written again with every turn."""
+
+
+def dump_assignment(record: TaskRecord) -> str:
+    """The part of a record that is written once."""
+    return json.dumps(
+        {
+            "description": record.handle.description,
+            "definition": record.definition,
+            "limits": None if record.limits is None else dict(record.limits),
+        },
+        ensure_ascii=False,
+        separators=(",", ":"),
+    )
+
+
+def dump_state(record: TaskRecord) -> str:
+    """The part of a record that changes; what has its default is left out."""
+    handle = _changed(record.handle, _HANDLE_DEFAULTS)
+    return json.dumps(
+        {"handle": handle, **_changed(record, _RECORD_DEFAULTS)}, ensure_ascii=False, separators=(",", ":")
+    )
+
+
+def load_record(assignment: str, state: str) -> TaskRecord:
+    """The record that was dumped."""
+    once: dict[str, Any] = json.loads(assignment)
+    data: dict[str, Any] = json.loads(state)
+    handle = {name: _RICH.get(name, _same)(value) for name, value in data.pop("handle").items()}
+    own = {name: _RICH.get(name, _same)(value) for name, value in data.items()}
+    return TaskRecord(
+        handle=TaskHandle(description=once["description"], **handle),
+        definition=once["definition"],
+        limits=once["limits"],
+        **own,
+    )
+
+
+_HANDLE_DEFAULTS = {each.name: each.default for each in fields(TaskHandle) if each.name not in _WRITTEN_ONCE}
+_RECORD_DEFAULTS = {
+    each.name: each.default for each in fields(TaskRecord) if each.name not in {*_WRITTEN_ONCE, "handle"}
+}
+
+
+def _changed(value: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _plain(given) for name, default in defaults.items() if (given := getattr(value, name)) != default}
+
+
+def dump_failure(failure: TaskFailure) -> dict[str, Any]:
+    return {field.name: _plain(getattr(failure, field.name)) for field in fields(TaskFailure)}
+
+
+def _plain(value: Any) -> Any:
+    match value:
+        case datetime():
+            return value.isoformat()
+        case TaskFailure():
+            return dump_failure(value)
+        case TaskUsage():
+            cost = None if value.cost_usd is None else str(value.cost_usd)
+            return [value.requests, value.tool_calls, value.input_tokens, value.output_tokens, cost]
+        case Question():
+            return [value.question_id, value.text, value.answer]
+        case Mail():
+            return [value.mail_id, value.text]
+        case tuple():
+            return [_plain(each) for each in cast("tuple[Any, ...]", value)]
+        case _:
+            return value
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _usage(value: Any) -> TaskUsage | None:
+    if value is None:
+        return None
+    requests, tool_calls, input_tokens, output_tokens, cost = value
+    return TaskUsage(
+        requests=requests,
+        tool_calls=tool_calls,
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
+        cost_usd=None if cost is None else Decimal(cost),
+    )
+
+
+def _failure(value: dict[str, Any]) -> TaskFailure:
+    value["failure_type"] = FailureType(value["failure_type"])
+    value["alternatives"] = tuple(value["alternatives"])
+    value["usage"] = _usage(value["usage"])
+    return TaskFailure(**value)
+
+
+def _questions(value: list[list[Any]]) -> tuple[Question, ...]:
+    return tuple(Question(question_id=each[0], text=each[1], answer=each[2]) for each in value)
+
+
+def _mail(value: list[list[str]]) -> tuple[Mail, ...]:
+    return tuple(Mail(mail_id=each[0], text=each[1]) for each in value)
+
+
+def _time(value: str) -> datetime:
+    return datetime.fromisoformat(value).astimezone(UTC)
+
+
+_RICH: Mapping[str, Any] = {
+    "status": TaskStatus,
+    "priority": TaskPriority,
+    "created_at": _time,
+    "started_at": _time,
+    "completed_at": _time,
+    "last_activity_at": _time,
+    "due_at": _time,
+    "usage": _usage,
+    "failure": _failure,
+    "cancel_requested": CancelKind,
+    "questions": _questions,
+    "mail": _mail,
+}

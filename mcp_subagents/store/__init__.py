@@ -1,0 +1,140 @@
+"""Durable tasks: the promises every store keeps.
+
+The rules of a task's life are pure functions on its record (`mcp_subagents.moves`). A store applies them
+one at a time and writes the outcome, so that all stores behave alike and none decides anything.
+"""
+
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Protocol
+
+from anyio.streams.memory import MemoryObjectReceiveStream
+
+from mcp_subagents.records import Entry, EntryKind, Lease, Move, TaskRecord
+from mcp_subagents.types import TaskStatus
+
+__all__ = ["Capacity", "Claim", "Query", "Store"]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Capacity:
+    """What a process can take on."""
+
+    most: int
+    """How many tasks, at the most, this claim may start."""
+    in_all: int
+    """How many tasks may run at a time, over all processes."""
+    per_subagent: dict[str, int] = field(default_factory=dict[str, int])
+    """How many tasks of one subagent may run at a time, where that is bounded."""
+    subagents: frozenset[str] = frozenset()
+    """Subagents that live in this process; of others, only tasks that carry their definition can be taken."""
+    but_not: frozenset[str] = frozenset()
+    """Tasks that somebody else in this process is about to take on."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claim:
+    """The tasks that were started, and when the next one falls due (`None`: nothing is waiting for a time)."""
+
+    records: Sequence[TaskRecord] = ()
+    next_due_at: datetime | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Query:
+    """Which tasks to list; the oldest come first. Everything given must hold."""
+
+    owner: str | None = None
+    statuses: frozenset[TaskStatus] | None = None
+    parent_id: str | None = None
+    unread: bool | None = None
+    limit: int = sys.maxsize
+
+
+class Store(Protocol):
+    """Durable tasks. When a method returns, what it wrote has survived a crash."""
+
+    process: str
+    """Who starts the tasks that are claimed here: one name for each opened store, never used again."""
+
+    async def create(self, record: TaskRecord, entries: Sequence[Entry] = (), *, most_open: int) -> TaskRecord:
+        """Store a new task.
+
+        If `idempotency_key` is set and the owner has a task with it already, that one is returned and nothing
+        is stored.
+
+        Raises:
+            TooManyTasks: the owner has `most_open` tasks that have not ended.
+        """
+        ...
+
+    async def read(self, task_id: str) -> TaskRecord:
+        """The task as it stands. Raises: `UnknownTask`."""
+        ...
+
+    async def journal(self, task_id: str, kinds: frozenset[EntryKind] | None = None) -> Sequence[Entry]:
+        """What was recorded of a task, in order."""
+        ...
+
+    async def last_entry(self, task_id: str) -> Entry | None:
+        """What was recorded of a task last."""
+        ...
+
+    async def change(self, task_id: str, move: Move, *, lease: Lease | None = None) -> TaskRecord:
+        """Apply `move` to the task as it stands, and store what comes of it: all or nothing.
+
+        With a `lease`, only if that attempt still runs the task.
+
+        Raises:
+            UnknownTask: there is no such task.
+            LeaseLost: another attempt has the task, or it has ended.
+            IllegalTransition: the lifecycle does not lead there.
+        """
+        ...
+
+    async def append(self, lease: Lease, entries: Sequence[Entry]) -> None:
+        """Add to the journal of a running task. Raises: `LeaseLost`."""
+        ...
+
+    async def claim(self, capacity: Capacity, now: datetime, *, task_id: str | None = None) -> Claim:
+        """Start the due tasks that fit, so that no other caller can start them too.
+
+        The highest priority goes first, then the oldest. With `task_id`, that one or none. Tasks of a
+        provider that is cooling down are left alone.
+        """
+        ...
+
+    async def queue_position(self, task_id: str) -> int | None:
+        """How many tasks go before this one, plus one; `None` if it is not queued."""
+        ...
+
+    async def select(self, query: Query) -> Sequence[TaskRecord]:
+        """The tasks that `query` describes."""
+        ...
+
+    async def count(self, query: Query) -> int:
+        """How many tasks `query` describes, whatever its limit."""
+        ...
+
+    async def cool_down(self, provider: str, until: datetime) -> None:
+        """Start no task of `provider` before `until`. An earlier end than the one in force changes nothing."""
+        ...
+
+    async def lost(self, dead_after: timedelta) -> Sequence[Lease]:
+        """Attempts at work in a process that has given no sign of life for that long."""
+        ...
+
+    async def overdue(self, now: datetime) -> Sequence[str]:
+        """Tasks that have waited for an answer for long enough."""
+        ...
+
+    async def prune(self, before: datetime) -> int:
+        """Delete tasks that ended before then, with their journals, and say how many."""
+        ...
+
+    def watch(self) -> AbstractAsyncContextManager[MemoryObjectReceiveStream[TaskRecord]]:
+        """Every change of a task's record from now on, made by this process or another."""
+        ...

@@ -1,0 +1,189 @@
+"""Tasks in one SQLite file, which several processes can share."""
+
+import logging
+import os
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+from anyio.streams.memory import MemoryObjectReceiveStream
+
+from mcp_subagents.errors import LeaseLost, StoreError, TooManyTasks
+from mcp_subagents.records import Entry, EntryKind, Lease, Move, TaskRecord
+from mcp_subagents.store import Capacity, Claim, Query
+from mcp_subagents.store.sqlite_changes import add_entries, insert, read_for_update, update
+from mcp_subagents.store.sqlite_file import BUSY_TIMEOUT, StoreFile, open_file
+from mcp_subagents.store.sqlite_life import BEAT_EVERY, Clock, Life, steady_clock
+from mcp_subagents.store.sqlite_prune import delete_ended, shrink
+from mcp_subagents.store.sqlite_query import counting, literals, selection
+from mcp_subagents.store.sqlite_queue import POSITION, Starts, cool_down, cooling, next_due
+from mcp_subagents.store.sqlite_rows import TASK, entry_of, micros, only, record_of, tasks
+from mcp_subagents.store.sqlite_watch import Follower
+from mcp_subagents.store.sqlite_writer import Transaction, Writer, run_writer
+from mcp_subagents.types import TaskStatus
+
+__all__ = ["SqliteStore", "open_sqlite"]
+
+logger = logging.getLogger(__name__)
+
+_ENTRIES = """
+SELECT id, task, kind, attempt, at, body, sum FROM journal WHERE task = (SELECT seq FROM task WHERE id = ?)
+"""
+_SAME_KEY = f"""
+{tasks("task_idempotency")} WHERE task.owner = ? AND task.idempotency_key = ? AND task.idempotency_key <> ''
+"""
+_HELD = "SELECT seq FROM task WHERE id = ? AND attempt = ? AND status = 'running'"
+_OVERDUE = """
+SELECT id FROM task INDEXED BY task_waiting WHERE status = 'waiting_for_answer' AND due_at <= ? ORDER BY seq
+"""
+_PARSED_AT_ONCE = 100
+
+
+class SqliteStore:
+    """The promises of `Store`, kept by one file."""
+
+    def __init__(self, file: StoreFile, writer: Writer, follower: Follower, life: Life) -> None:
+        self.process = life.process
+        self.file = file
+        self._writer = writer
+        self._follower = follower
+        self._life = life
+
+    async def create(self, record: TaskRecord, entries: Sequence[Entry] = (), *, most_open: int) -> TaskRecord:
+        owner, key = record.handle.owner, record.idempotency_key
+
+        def write(transaction: Transaction) -> TaskRecord:
+            if key and (same := transaction.db.rows(_SAME_KEY, (owner, key))):
+                return record_of(same[0])
+            open_tasks = transaction.db.value("SELECT value FROM counter WHERE name = ?", (f"open/{owner}",))
+            if (open_tasks or 0) >= most_open:
+                raise TooManyTasks(most_open)
+            return insert(transaction, record, entries)
+
+        return await self._writer.run(write)
+
+    async def read(self, task_id: str) -> TaskRecord:
+        return record_of(only(self.file.rows(TASK, (task_id,)), task_id))
+
+    async def journal(self, task_id: str, kinds: frozenset[EntryKind] | None = None) -> Sequence[Entry]:
+        wanted = "" if kinds is None else f" AND kind IN ({literals(kinds)})"
+        rows = self.file.rows(f"{_ENTRIES}{wanted} ORDER BY id", (task_id,))
+        return [entry_of(task_id, row) for row in rows]
+
+    async def last_entry(self, task_id: str) -> Entry | None:
+        rows = self.file.rows(f"{_ENTRIES} ORDER BY id DESC LIMIT 1", (task_id,))
+        return entry_of(task_id, rows[0]) if rows else None
+
+    async def change(self, task_id: str, move: Move, *, lease: Lease | None = None) -> TaskRecord:
+        def write(transaction: Transaction) -> TaskRecord:
+            row, record = read_for_update(transaction, task_id)
+            if lease is not None and (record.lease != lease or record.handle.status is not TaskStatus.RUNNING):
+                raise LeaseLost(lease.task_id, lease.attempt)
+            change = move(record)
+            if change.record is not record:
+                update(transaction, row, change.record)
+            add_entries(transaction, task_id, row[0], change.entries)
+            return change.record
+
+        return await self._writer.run(write)
+
+    async def append(self, lease: Lease, entries: Sequence[Entry]) -> None:
+        def write(transaction: Transaction) -> None:
+            held = transaction.db.rows(_HELD, (lease.task_id, lease.attempt))
+            if not held:
+                only(transaction.db.rows(TASK, (lease.task_id,)), lease.task_id)
+                raise LeaseLost(lease.task_id, lease.attempt)
+            add_entries(transaction, lease.task_id, held[0][0], entries)
+
+        await self._writer.run(write)
+
+    async def claim(self, capacity: Capacity, now: datetime, *, task_id: str | None = None) -> Claim:
+        def write(transaction: Transaction) -> Claim:
+            at = micros(now)
+            cool = cooling(transaction.db, at)
+            starts = Starts(transaction=transaction, capacity=capacity, now=now, process=self.process, cooling=cool)
+            if task_id is None:
+                starts.start_all()
+            else:
+                starts.start_one(task_id)
+            if starts.records:
+                self._life.sign(transaction.db)
+                self._writer.keep_pulse(self._life.pulse, self._life.beat_every)
+            return Claim(records=starts.records, next_due_at=next_due(transaction.db, at, cool))
+
+        return await self._writer.run(write)
+
+    async def queue_position(self, task_id: str) -> int | None:
+        [(place,)] = self.file.rows(POSITION, (task_id,))
+        return place or None
+
+    async def select(self, query: Query) -> Sequence[TaskRecord]:
+        rows = self.file.rows(*selection(query))
+        found: list[TaskRecord] = []
+        for start in range(0, len(rows), _PARSED_AT_ONCE):
+            found += map(record_of, rows[start : start + _PARSED_AT_ONCE])
+            await anyio.lowlevel.checkpoint()  # a long list must not hold up everybody else
+        return found
+
+    async def count(self, query: Query) -> int:
+        [(number,)] = self.file.rows(*counting(query))
+        return number
+
+    async def cool_down(self, provider: str, until: datetime) -> None:
+        await self._writer.run(lambda transaction: cool_down(transaction.db, provider, micros(until)))
+
+    async def lost(self, dead_after: timedelta) -> Sequence[Lease]:
+        return self._life.lost(self.file, dead_after)
+
+    async def overdue(self, now: datetime) -> Sequence[str]:
+        return [task_id for (task_id,) in self.file.rows(_OVERDUE, (micros(now),))]
+
+    async def prune(self, before: datetime) -> int:
+        deleted = await delete_ended(self._writer, micros(before))
+        await self._writer.run(self._life.forget)
+        await shrink(self._writer)
+        return deleted
+
+    def watch(self) -> AbstractAsyncContextManager[MemoryObjectReceiveStream[TaskRecord]]:
+        return self._follower.watch()
+
+
+@asynccontextmanager
+async def open_sqlite(
+    path: Path,
+    *,
+    busy_timeout: timedelta = BUSY_TIMEOUT,
+    beat_every: timedelta = BEAT_EVERY,
+    clock: Clock = steady_clock,
+    vfs: str | None = None,
+) -> AsyncGenerator[SqliteStore]:
+    """The store at `path`, for as long as the block lasts; it is made if there is none.
+
+    Raises: `StoreError`, in one of its kinds, if the file cannot be used.
+    """
+    file = await anyio.to_thread.run_sync(lambda: open_file(path, busy_timeout=busy_timeout, vfs=vfs))
+    try:
+        life = Life(f"{os.getpid()}-{uuid4().hex}", clock, beat_every)
+        follower = Follower(file)
+        async with run_writer(file, follower.untold, follower.committed) as writer:
+            try:
+                yield SqliteStore(file, writer, follower, life)
+            finally:
+                with anyio.CancelScope(shield=True):
+                    await _leave(writer, life)
+    finally:
+        with anyio.CancelScope(shield=True):
+            # The last one to close tidies up the file, which may take a moment.
+            await anyio.to_thread.run_sync(file.close)
+
+
+async def _leave(writer: Writer, life: Life) -> None:
+    try:
+        await writer.run(life.end)
+    except StoreError as exc:
+        logger.warning("could not say goodbye: %s", exc)  # the others notice by themselves

@@ -1,0 +1,44 @@
+"""A connection to a file, as the store uses it."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import apsw
+
+Row = tuple[Any, ...]
+
+
+class Database:
+    """SQL in, rows out."""
+
+    def __init__(self, name: str, *, flags: int, vfs: str | None = None) -> None:
+        connection: Any = apsw.Connection(name, flags=flags, vfs=vfs)
+        self.connection = connection
+        self._execute = connection.execute
+
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
+        return self._execute(sql, values).fetchall()
+
+    def each(self, sql: str) -> Iterator[Row]:
+        """The rows one by one, when they are too many to have at once."""
+        yield from self._execute(sql)
+
+    def value(self, sql: str, values: Sequence[Any] = ()) -> Any:
+        """The one value that is asked for; `None` if there is none."""
+        rows = self._execute(sql, values).fetchall()
+        return rows[0][0] if rows else None
+
+    def run(self, sql: str, values: Sequence[Any] = ()) -> None:
+        self._execute(sql, values)
+
+    @property
+    def in_transaction(self) -> bool:
+        return self.connection.in_transaction
+
+    @property
+    def written(self) -> int:
+        """How many rows have been written so far."""
+        return self.connection.total_changes()
+
+    def close(self) -> None:
+        self.connection.close()

@@ -1,0 +1,397 @@
+"""Whatever is wrong with a store's file is said in words, and nothing is overwritten."""
+
+import os
+import random
+import stat
+import subprocess
+import sys
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import apsw
+import pytest
+from faults import FaultyDisk
+from paperwork import add, complete, finish_turn, ids, running, task
+
+from mcp_subagents.errors import StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
+from mcp_subagents.store import Query, Store
+from mcp_subagents.store.mounts import network_file_system
+from mcp_subagents.store.sqlite import open_sqlite
+from mcp_subagents.store.sqlite_file import default_path
+from mcp_subagents.store.sqlite_schema import migrations
+
+AT_ONCE = timedelta(milliseconds=50)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "tasks.db"
+
+
+def raw(path: Path) -> Any:
+    """A connection of somebody else. (Not of `sqlite3`: two SQLites in one process do not see each other's locks.)"""
+    return closing(apsw.Connection(str(path)))
+
+
+def files(path: Path) -> dict[str, bytes]:
+    return {each.name: each.read_bytes() for each in path.parent.iterdir()}
+
+
+def write(path: Path, content: bytes) -> bytes:
+    path.write_bytes(content)
+    path.chmod(0o600)
+    return content
+
+
+# Where and whose
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+async def test_a_store_is_private_to_its_user(tmp_path: Path):
+    path = tmp_path / "new" / "folder" / "tasks.db"
+    async with open_sqlite(path) as store:
+        await add(store, task())
+        assert {each.name: mode(each) for each in path.parent.iterdir()} == {
+            "tasks.db": 0o600,
+            "tasks.db-wal": 0o600,
+            "tasks.db-shm": 0o600,
+        }
+        assert mode(path.parent) == 0o700
+    assert list(files(path)) == ["tasks.db"]
+
+
+async def test_a_store_that_others_could_read_is_made_private(path: Path):
+    os.close(os.open(path, os.O_CREAT, 0o644))
+    async with open_sqlite(path):
+        assert mode(path) == 0o600
+
+
+async def test_a_folder_that_is_there_keeps_its_mode(path: Path):
+    path.parent.chmod(0o755)
+    async with open_sqlite(path):
+        assert mode(path.parent) == 0o755
+
+
+def test_the_default_is_in_the_users_data_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    if sys.platform == "linux":
+        assert default_path() == tmp_path / "mcp-subagents" / "tasks.db"
+    assert default_path().parts[-2:] == ("mcp-subagents", "tasks.db")
+
+
+async def test_a_directory_is_no_store(tmp_path: Path):
+    with pytest.raises(StoreUnavailable, match="is a directory"):
+        async with open_sqlite(tmp_path):
+            pass
+
+
+async def test_a_file_is_no_folder_for_a_store(tmp_path: Path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreUnavailable, match="cannot be opened for writing"):
+        async with open_sqlite(tmp_path / "file" / "tasks.db"):
+            pass
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["folder", "file", "folder of an existing store"])
+def test_what_cannot_be_written_is_no_store(path: Path, what: str):
+    anyio.run(_make, path)
+    path.chmod(0o400 if what == "file" else 0o600)
+    path.parent.chmod(0o700 if what == "file" else 0o500)
+    if what == "folder":
+        path = path.with_name("another.db")
+    program = f"""
+import os, sys, anyio
+from pathlib import Path
+from mcp_subagents.errors import StoreUnavailable
+from mcp_subagents.store.sqlite import open_sqlite
+from mcp_subagents.store.sqlite_schema import migrations
+
+async def main():
+    try:
+        async with open_sqlite(Path({str(path)!r})):
+            sys.exit("it was opened")
+    except StoreUnavailable as exc:
+        sys.exit(0 if "write access" in str(exc) else str(exc))
+
+migrations()  # while the source can be read
+if os.getuid() == 0:  # root may write everywhere
+    os.chown({str(path.parent)!r}, 65534, 65534)
+    os.path.exists({str(path)!r}) and os.chown({str(path)!r}, 65534, 65534)
+    for folder in Path({str(path.parent)!r}).parents:
+        folder.chmod(folder.stat().st_mode | 0o011)
+    os.setgid(65534)
+    os.setuid(65534)
+anyio.run(main)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    path.parent.chmod(0o700)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+async def _make(path: Path) -> None:
+    async with open_sqlite(path) as store:
+        await add(store, task())
+
+
+MOUNTS = """\
+22 1 8:1 / / rw,relatime - ext4 /dev/sda1 rw
+30 22 0:25 / /home/me/far\\040away rw,relatime shared:1 - nfs4 server:/export rw
+31 30 0:26 / /home/me/far\\040away/near rw,relatime - ext4 /dev/sdb1 rw
+32 22 0:27 / /mnt rw - cifs //server/share rw
+33 22 0:28 / /mnt rw - ext4 /dev/sdc1 rw
+34 22 0:29 / /home/you rw - fuse.sshfs you@server: rw
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/home/me", None),
+        ("/home/me/far away", "nfs4"),
+        ("/home/me/far away/deeper", "nfs4"),
+        ("/home/me/far away/near/by", None),
+        ("/mnt/covered", None),
+        ("/home/you", "fuse.sshfs"),
+        ("/home/yours", None),
+    ],
+)
+def test_a_network_file_system_is_known_by_its_mount(tmp_path: Path, path: str, kind: str | None):
+    (tmp_path / "mountinfo").write_text(MOUNTS)
+    assert network_file_system(Path(path), tmp_path / "mountinfo") == kind
+
+
+def test_where_mounts_are_not_told_every_file_system_is_local(tmp_path: Path):
+    assert network_file_system(Path("/"), tmp_path / "nothing") is None
+
+
+async def test_a_store_on_a_network_file_system_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch):
+    def remote(folder: Path) -> str:
+        return "nfs4"
+
+    monkeypatch.setattr("mcp_subagents.store.sqlite_file.network_file_system", remote)
+    with pytest.raises(StoreUnavailable, match=r"network file system \(nfs4\).* Name a file on a local disk"):
+        async with open_sqlite(path):
+            pass
+    assert files(path) == {}
+
+
+# Versions
+
+
+async def test_a_store_of_a_later_version_is_not_touched(path: Path):
+    await _make(path)
+    with raw(path) as db:
+        db.execute(f"PRAGMA user_version = {len(migrations()) + 1}")
+    before = files(path)
+
+    with pytest.raises(StoreTooNew, match="a later version of mcp-subagents"):
+        async with open_sqlite(path):
+            pass
+
+    assert files(path) == before
+
+
+async def test_a_database_of_another_program_is_not_touched(path: Path):
+    with raw(path) as db:
+        db.execute("CREATE TABLE recipe (name); INSERT INTO recipe VALUES ('soup')")
+
+    with pytest.raises(StoreError, match="database of another program"):
+        async with open_sqlite(path):
+            pass
+
+    with raw(path) as db:
+        assert db.execute("SELECT * FROM recipe").fetchall() == [("soup",)]
+
+
+# Locks
+
+
+async def test_a_locked_store_says_so_and_works_once_it_is_free(path: Path):
+    async with open_sqlite(path, busy_timeout=AT_ONCE) as store:
+        await add(store, task("t1"))
+        with raw(path) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(StoreUnavailable, match="keeps it locked"):
+                await add(store, task("t2"))
+            assert ids(await store.select(Query())) == ["t1"]
+            other.execute("ROLLBACK")
+        await add(store, task("t3"))
+        assert ids(await store.select(Query())) == ["t1", "t3"]
+
+
+async def test_a_new_store_that_is_locked_cannot_be_opened(path: Path):
+    write(path, b"")
+    with raw(path) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(StoreUnavailable, match="keeps it locked"):
+            async with open_sqlite(path, busy_timeout=AT_ONCE):
+                pass
+
+
+# Full and failing disks
+
+
+async def test_a_full_disk_loses_nothing_and_the_store_goes_on_when_there_is_room(path: Path):
+    disk = FaultyDisk()
+
+    def full(what: str) -> None:
+        raise apsw.FullError
+
+    async with open_sqlite(path, vfs=disk.name) as store:
+        lease = await running(store, "t1")
+        disk.fault = full
+        with pytest.raises(StoreUnavailable, match="no room left"):
+            await add(store, task("t2"))
+        with pytest.raises(StoreUnavailable, match="no room left"):
+            await store.change("t1", complete(), lease=lease)
+        assert (await store.read("t1")).handle.status == "running"
+        disk.fault = lambda what: None
+        await add(store, task("t3"))
+        await store.change("t1", complete(), lease=lease)
+    async with open_sqlite(path) as store:
+        assert [(each.task_id, each.handle.status) for each in await store.select(Query())] == [
+            ("t1", "completed"),
+            ("t3", "pending"),
+        ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+async def test_with_a_failing_disk_what_was_acknowledged_is_what_is_there(path: Path, seed: int):
+    disk, chance = FaultyDisk(), random.Random(seed)
+    acknowledged: dict[str, int] = {}
+    refused: list[str] = []
+
+    def fail_at_times(what: str) -> None:
+        if chance.random() < 0.02:
+            raise apsw.IOError
+
+    async def work(store: Store, task_id: str) -> None:
+        try:
+            await add(store, task(task_id))
+        except StoreUnavailable:
+            return
+        acknowledged[task_id] = 0
+        for _ in range(8):
+            try:
+                await store.change(task_id, finish_turn())
+                acknowledged[task_id] += 1
+            except StoreUnavailable:
+                refused.append(task_id)
+
+    async with open_sqlite(path, vfs=disk.name) as store:
+        disk.fault = fail_at_times
+        for first in range(0, 120, 6):
+            async with anyio.create_task_group() as group:
+                for number in range(first, first + 6):
+                    group.start_soon(work, store, f"t{number}")
+        disk.fault = lambda what: None
+    async with open_sqlite(path) as store:
+        assert {each.task_id: each.handle.turns for each in await store.select(Query())} == acknowledged
+    assert len(refused) > 20
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux" or os.getuid() != 0, reason="only root can mount a small disk")
+def test_a_disk_that_is_really_full(tmp_path: Path):
+    program = f"""
+import anyio
+from pathlib import Path
+from paperwork import add, task
+from mcp_subagents.errors import StoreUnavailable
+from mcp_subagents.store import Query
+from mcp_subagents.store.sqlite import open_sqlite
+
+async def main():
+    disk = Path({str(tmp_path)!r})
+    async with open_sqlite(disk / "tasks.db") as store:
+        (disk / "ballast").write_bytes(b"x" * 500_000)
+        kept = []
+        try:
+            for number in range(1000):
+                await add(store, task(f"t{{number}}", definition="x" * 5000))
+                kept.append(f"t{{number}}")
+        except StoreUnavailable as exc:
+            assert "no room left" in str(exc), exc
+        assert [each.task_id for each in await store.select(Query())] == kept
+        (disk / "ballast").unlink()
+        await add(store, task("later"))
+    async with open_sqlite(disk / "tasks.db") as store:
+        assert [each.task_id for each in await store.select(Query())] == [*kept, "later"]
+    print("full after", len(kept))
+
+anyio.run(main)
+"""
+    mount = f'mount -t tmpfs -o size=2m tmpfs {tmp_path} && exec "$0" -c "$1"'
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", mount, sys.executable, program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+    )
+    if "unshare failed" in done.stderr or "mount:" in done.stderr:
+        pytest.skip("a small disk cannot be mounted here")
+    assert done.stderr == ""
+    assert done.stdout.startswith("full after")
+
+
+# Damage
+
+
+async def test_what_is_no_database_is_kept_aside_and_a_new_store_begun(path: Path):
+    notes = write(path, b"My notes, not a database. " * 400)
+
+    with pytest.raises(StoreDamaged, match="the next start begins with an empty store") as caught:
+        async with open_sqlite(path):
+            pass
+
+    [(name, content)] = files(path).items()
+    assert name.startswith("tasks.db.damaged-20")
+    assert str(path.with_name(name)) in str(caught.value)
+    assert content == notes
+    async with open_sqlite(path) as store:
+        assert await store.count(Query()) == 0
+    assert len(files(path)) == 2
+
+
+async def test_a_damaged_index_is_found_when_the_store_is_opened(path: Path):
+    await _make(path)
+    with raw(path) as db:
+        [(page,)] = db.execute("SELECT rootpage FROM sqlite_schema WHERE name = 'sqlite_autoindex_task_1'")
+    content = files(path)["tasks.db"]
+    where = content.index(b"t1", (page - 1) * 4096)
+    write(path, content[:where] + b"t9" + content[where + 2 :])
+
+    with pytest.raises(StoreDamaged, match="is damaged"):
+        async with open_sqlite(path):
+            pass
+
+
+async def test_a_damaged_file_that_another_process_uses_stays_where_it_is(path: Path):
+    await _make(path)
+    holder = """
+import apsw, sys
+db = apsw.Connection(sys.argv[1])
+db.execute("SELECT * FROM task").fetchall()
+print("open", flush=True)
+sys.stdin.read()
+"""
+    async with await anyio.open_process([sys.executable, "-c", holder, str(path)]) as other:
+        assert other.stdin is not None
+        assert other.stdout is not None
+        with anyio.fail_after(5):
+            await other.stdout.receive()
+        damaged = write(path, b"x" * len(files(path)["tasks.db"]))
+        with pytest.raises(StoreDamaged, match="Another process still uses it"):
+            async with open_sqlite(path):
+                pass
+        assert files(path)["tasks.db"] == damaged
+        await other.stdin.aclose()
