@@ -7,8 +7,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mcp_subagents.agents import CompiledSubAgent
+    from mcp_subagents.agents import CompiledSubAgent, Roster
     from mcp_subagents.config import AskUserCallback, SubAgentConfig, SubAgentSpec, ToolsetFactory, UsageLimitsFactory
+    from mcp_subagents.config.limits import EngineSettings, Limits
+    from mcp_subagents.engine import Engine, Submission, Waited, run_engine
     from mcp_subagents.errors import ConfigError, IllegalTransition, IncompleteAnswer, SubagentsError
     from mcp_subagents.failures import failure_of
     from mcp_subagents.history import Checkpoint, checkpoint_of
@@ -27,12 +29,15 @@ if TYPE_CHECKING:
         get_subagent_system_prompt,
         get_task_instructions_prompt,
     )
-    from mcp_subagents.retry import RetryConfig, compute_backoff_delay, is_transient_error, run_with_retry
+    from mcp_subagents.resume import run_with_retry
+    from mcp_subagents.retry import RetryConfig, compute_backoff_delay, is_transient_error
+    from mcp_subagents.store.sqlite import open_sqlite
     from mcp_subagents.types import (
         AgentMessage,
         ExecutionMode,
         FailureType,
         MessageType,
+        Question,
         TaskCharacteristics,
         TaskFailure,
         TaskHandle,
@@ -40,6 +45,8 @@ if TYPE_CHECKING:
         TaskStatus,
         TaskUsage,
     )
+
+    __version__: str
 
 __all__ = [
     "ANSWER_SUBAGENT_DESCRIPTION",
@@ -57,15 +64,21 @@ __all__ = [
     "Checkpoint",
     "CompiledSubAgent",
     "ConfigError",
+    "Engine",
+    "EngineSettings",
     "ExecutionMode",
     "FailureType",
     "IllegalTransition",
     "IncompleteAnswer",
+    "Limits",
     "MessageType",
+    "Question",
     "RetryConfig",
+    "Roster",
     "SubAgentConfig",
     "SubAgentSpec",
     "SubagentsError",
+    "Submission",
     "TaskCharacteristics",
     "TaskFailure",
     "TaskHandle",
@@ -74,6 +87,7 @@ __all__ = [
     "TaskUsage",
     "ToolsetFactory",
     "UsageLimitsFactory",
+    "Waited",
     "checkpoint_of",
     "compute_backoff_delay",
     "decide_execution_mode",
@@ -81,14 +95,34 @@ __all__ = [
     "get_subagent_system_prompt",
     "get_task_instructions_prompt",
     "is_transient_error",
+    "open_sqlite",
+    "run_engine",
     "run_with_retry",
 ]
 
-_MODULES = ("types", "errors", "config", "modes", "prompts", "agents", "history", "failures", "retry")
+_MODULES = (
+    "types",
+    "errors",
+    "config",
+    "config.limits",
+    "modes",
+    "prompts",
+    "agents",
+    "history",
+    "failures",
+    "retry",
+    "resume",
+    "engine",
+    "store.sqlite",
+)
 """Where the names live, cheapest first."""
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        from importlib.metadata import version  # here, since it costs more than all the rest of this module
+
+        return version("mcp-subagents")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     for module in _MODULES:
@@ -101,4 +135,4 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted([*__all__, "__version__"])

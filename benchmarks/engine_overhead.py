@@ -1,0 +1,237 @@
+"""What the engine costs: CPU per task beside the bare agent, latencies, and what it does when there is nothing to do.
+
+python benchmarks/engine_overhead.py [--rounds 6] [--tasks 100]
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+from pydantic_ai import Agent
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+from mcp_subagents.agents import Roster
+from mcp_subagents.config.limits import EngineSettings
+from mcp_subagents.engine import Engine, Submission, run_engine
+from mcp_subagents.store.sqlite import open_sqlite
+from mcp_subagents.types import TaskStatus
+
+SLOTS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of the table."""
+
+    what: str
+    measured: str
+    target: str = ""
+
+
+def three_turns(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    """Two turns with a tool call each, then the answer."""
+    turn = sum(isinstance(message, ModelResponse) for message in messages)
+    part = TextPart("done") if turn == 2 else ToolCallPart("search", {"query": f"number {turn}"})
+    return ModelResponse(parts=[part])
+
+
+def searcher(model: FunctionModel) -> Agent[object, str]:
+    agent = Agent(model)
+
+    @agent.tool_plain
+    async def search(query: str) -> str:  # pyright: ignore[reportUnusedFunction]  # the agent calls it
+        """Find something."""
+        return f"{query}: " + 190 * "x"
+
+    return agent
+
+
+@asynccontextmanager
+async def open_engine(folder: Path, agent: Agent[object, str], *, hot_wait: float = 1.0) -> AsyncGenerator[Engine]:
+    roster = Roster([{"name": "worker", "agent": agent}])
+    settings = EngineSettings(max_concurrency=SLOTS, hot_wait=hot_wait, max_open_tasks=1_000_000)
+    async with open_sqlite(folder / "tasks.db") as store, run_engine(store, roster, settings) as engine:
+        yield engine
+
+
+async def cpu_of(work: Callable[[], Awaitable[None]]) -> float:
+    """Seconds of CPU, all threads together."""
+    began = time.process_time()
+    await work()
+    return time.process_time() - began
+
+
+async def overhead(folder: Path, rounds: int, tasks: int) -> Sequence[Line]:
+    agent = searcher(FunctionModel(three_turns))
+    bare: list[float] = []
+    ours: list[float] = []
+
+    async def run_bare() -> None:
+        waiting = iter(range(tasks))
+
+        async def slot() -> None:
+            for number in waiting:
+                assert (await agent.run(f"task {number}")).output == "done"
+
+        async with anyio.create_task_group() as group:
+            for _ in range(SLOTS):
+                group.start_soon(slot)
+
+    async with open_engine(folder, agent) as engine:
+
+        async def run_ours() -> None:
+            wanted = [Submission(description=f"task {number}", subagent="worker") for number in range(tasks)]
+            ids = [(await engine.submit(each)).task_id for each in wanted]
+            waited = await engine.wait(ids)
+            assert all(task.result == "done" for task in waited.tasks)
+
+        await run_bare()  # the first round pays for what is made once
+        await run_ours()
+        for _ in range(rounds):
+            bare.append(await cpu_of(run_bare) / tasks)
+            ours.append(await cpu_of(run_ours) / tasks)
+    ratio = statistics.median(ours) / statistics.median(bare)
+    return [
+        Line("CPU of a 3-turn task, bare agent.run", f"{1000 * statistics.median(bare):.2f} ms"),
+        Line("CPU of a 3-turn task, engine on SQLite", f"{1000 * statistics.median(ours):.2f} ms"),
+        Line("ratio", f"{ratio:.2f}", "<= 1.40"),
+    ]
+
+
+async def start_latency(folder: Path, count: int = 200) -> Sequence[Line]:
+    called_at = 0.0
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        nonlocal called_at
+        called_at = time.perf_counter()
+        return ModelResponse(parts=[TextPart("done")])
+
+    starts: list[float] = []
+    submits: list[float] = []
+    async with open_engine(folder, Agent(FunctionModel(answer))) as engine:
+        for _ in range(count):
+            began = time.perf_counter()
+            task = await engine.submit(Submission(description="go", subagent="worker"))
+            submits.append(time.perf_counter() - began)
+            await engine.wait([task.task_id])
+            starts.append(called_at - began)
+    return [
+        Line("submit accepted, p50 / p95", milliseconds(submits)),
+        Line("submit to first model call, p50 / p95", milliseconds(starts)),
+    ]
+
+
+async def answer_latency(folder: Path, *, parked: bool, count: int = 100) -> Sequence[Line]:
+    called_at = 0.0
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        nonlocal called_at
+        called_at = time.perf_counter()
+        told = any(isinstance(part, ToolReturnPart) for part in messages[-1].parts)
+        return ModelResponse(parts=[TextPart("done") if told else ToolCallPart("ask_parent", {"question": "Why?"})])
+
+    latencies: list[float] = []
+    hot_wait = 0.0 if parked else 1.0
+    async with open_engine(folder, Agent(FunctionModel(answer)), hot_wait=hot_wait) as engine:
+        for _ in range(count):
+            task = await engine.submit(Submission(description="go", subagent="worker"))
+            [asking] = (await engine.wait([task.task_id])).tasks
+            assert asking.status is TaskStatus.WAITING_FOR_ANSWER
+            if parked:
+                await anyio.sleep(0.02)  # until its attempt has left
+            began = time.perf_counter()
+            await engine.answer(task.task_id, "because")
+            await engine.wait([task.task_id])
+            latencies.append(called_at - began)
+    how = "a parked task" if parked else "a task at hand"
+    return [Line(f"answer to next model call of {how}, p50 / p95", milliseconds(latencies))]
+
+
+async def idle_cpu(folder: Path, seconds: float = 10.0) -> Sequence[Line]:
+    async with open_engine(folder, searcher(FunctionModel(three_turns))):
+        await anyio.sleep(1)
+        used = await cpu_of(lambda: anyio.sleep(seconds))
+    return [Line("CPU of an open engine with nothing to do", f"{100 * used / seconds:.2f} % of a core", "< 0.50 %")]
+
+
+async def notice(folder: Path, count: int = 40) -> Sequence[Line]:
+    """How long it takes another process to notice a change."""
+    path = folder / "shared.db"
+    command = [sys.executable, __file__, "--watch", str(path), str(count)]
+    async with open_sqlite(path) as store, await anyio.open_process(command, stderr=None) as other:
+        assert other.stdout is not None
+        assert await other.stdout.receive() == b"ready\n"
+        roster = Roster([{"name": "worker", "agent": searcher(FunctionModel(three_turns))}])
+        stored: dict[str, float] = {}
+        # No slot: nothing happens to a task but that it is stored.
+        async with run_engine(store, roster, EngineSettings(max_concurrency=0)) as engine:
+            for number in range(count):
+                await anyio.sleep(0.037 + number / 1000)
+                task = await engine.submit(Submission(description="go", subagent="worker"))
+                stored[task.task_id] = time.time()
+            printed = b"".join([chunk async for chunk in other.stdout])
+    seen: dict[str, float] = json.loads(printed)
+    late = [seen[task_id] - at for task_id, at in stored.items()]
+    return [
+        Line("change noticed by another process, p50 / p95", milliseconds(late)),
+        Line("change noticed by another process, longest", f"{1000 * max(late):.0f} ms", "< 200 ms"),
+    ]
+
+
+async def watch(path: str, count: int) -> None:
+    """The other process of `notice`."""
+    seen: dict[str, float] = {}
+    async with open_sqlite(Path(path)) as store, store.watch() as changes:
+        sys.stdout.write("ready\n")
+        sys.stdout.flush()
+        async for record in changes:
+            seen[record.task_id] = time.time()
+            if len(seen) == count:
+                break
+    sys.stdout.write(json.dumps(seen))
+
+
+def milliseconds(values: Sequence[float]) -> str:
+    cuts = statistics.quantiles(values, n=20)
+    return f"{1000 * cuts[9]:.2f} / {1000 * cuts[18]:.2f} ms"
+
+
+async def measure(rounds: int, tasks: int) -> Sequence[Line]:
+    lines: list[Line] = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        lines += await overhead(folder, rounds, tasks)
+        lines += await start_latency(folder)
+        lines += await answer_latency(folder, parked=False)
+        lines += await answer_latency(folder, parked=True)
+        lines += await idle_cpu(folder)
+        lines += await notice(folder)
+    return lines
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--tasks", type=int, default=100)
+    parser.add_argument("--watch", nargs=2, metavar=("PATH", "COUNT"), help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.watch:
+        anyio.run(watch, args.watch[0], int(args.watch[1]))
+        return
+    lines = anyio.run(measure, args.rounds, args.tasks)
+    width = max(len(line.what) for line in lines)
+    for line in lines:
+        sys.stdout.write(f"{line.what:<{width}}  {line.measured:>20}  {line.target}".rstrip() + "\n")
+
+
+if __name__ == "__main__":
+    main()

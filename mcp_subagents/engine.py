@@ -1,0 +1,330 @@
+"""Submit, check, wait, answer, steer, cancel, list: everything a surface can ask for."""
+
+import json
+import logging
+import secrets
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+import anyio
+from anyio.abc import TaskStatus as StartStatus
+from pydantic_ai.messages import ModelMessage
+
+from mcp_subagents import moves
+from mcp_subagents.agents import Roster
+from mcp_subagents.config.limits import EngineSettings, Limits
+from mcp_subagents.dispatch import Dispatcher
+from mcp_subagents.dispatch.local import LocalDispatcher
+from mcp_subagents.errors import DepthExceeded, LeaseLost, UnknownTask
+from mcp_subagents.failures import failure_of
+from mcp_subagents.housekeeping import Housekeeper
+from mcp_subagents.past import stored_history, unfinished
+from mcp_subagents.records import EntryKind, Mail, TaskRecord
+from mcp_subagents.runner import Attempt, Surroundings
+from mcp_subagents.store import Query, Store
+from mcp_subagents.types import (
+    AgentMessage,
+    CancelKind,
+    FailureType,
+    MessageType,
+    TaskHandle,
+    TaskPriority,
+    TaskStatus,
+    utc_now,
+)
+from mcp_subagents.waking import Tally, Wakers
+
+logger = logging.getLogger(__name__)
+
+_AT_REST = {
+    TaskStatus.PENDING: "waiting for its turn",
+    TaskStatus.RETRYING: "waiting to try again",
+    TaskStatus.WAITING_FOR_ANSWER: "waiting for an answer",
+    TaskStatus.COMPLETED: "done",
+    TaskStatus.FAILED: "failed",
+    TaskStatus.CANCELLED: "cancelled",
+}
+
+ACTIVE = frozenset(status for status in TaskStatus if not status.is_terminal)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Submission:
+    """What a host wants done."""
+
+    description: str
+    subagent: str
+    mode: Literal["sync", "async"] = "async"
+    priority: TaskPriority = TaskPriority.NORMAL
+    parent_id: str | None = None
+    idempotency_key: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Waited:
+    """Where the tasks stand that somebody waited for."""
+
+    tasks: Sequence[TaskHandle]
+    timed_out: bool
+    """Time ran out before what was waited for came about."""
+
+
+class Engine:
+    """The tasks of a store, at the service of a surface. Opened by `run_engine`."""
+
+    def __init__(
+        self,
+        store: Store,
+        roster: Roster,
+        settings: EngineSettings,
+        dispatcher: Dispatcher,
+        housekeeper: Housekeeper,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._store = store
+        self._roster = roster
+        self._settings = settings
+        self._dispatcher = dispatcher
+        self._now = now
+        self._wakers = Wakers()
+        self._housekeeper = housekeeper
+        self._around = Surroundings(
+            store=store,
+            settings=settings,
+            now=now,
+            stay_at_hand=self._stay_at_hand,
+            other_subagents=lambda name: sorted(set(roster.configs) - {name}),
+        )
+
+    async def submit(self, wanted: Submission, *, owner: str = "local") -> TaskHandle:
+        """Take on a task. When this returns, it is stored, and will be worked on whatever happens.
+
+        Raises:
+            UnknownSubagent: there is no subagent of that name.
+            TooManyTasks: the owner has too many open tasks.
+            DepthExceeded: the task is too far below the host's.
+        """
+        config = self._roster.config(wanted.subagent)
+        limits = Limits.of(config.get("limits"), self._settings.limits)
+        depth = await self._depth_below(wanted.parent_id, owner, limits)
+        now = self._now()
+        record = TaskRecord(
+            handle=TaskHandle(
+                secrets.token_urlsafe(16),
+                wanted.subagent,
+                wanted.description,
+                priority=wanted.priority,
+                created_at=now,
+                mode=wanted.mode,
+                owner=owner,
+                parent_id=wanted.parent_id,
+                depth=depth,
+            ),
+            due_at=now,
+            definition=self._roster.definition(wanted.subagent),
+            provider=self._roster.provider(wanted.subagent),
+            idempotency_key=wanted.idempotency_key,
+            limits=config.get("limits"),
+        )
+        assigned = moves.event(record, MessageType.TASK_ASSIGNED, {}, now, from_host=True)
+        stored = await self._store.create(record, [assigned], most_open=self._settings.max_open_tasks)
+        self._dispatcher.ring()
+        return stored.handle
+
+    async def check(self, task_id: str, *, owner: str = "local") -> TaskHandle:
+        """The task as it stands. Raises: `UnknownTask`, also for a task of somebody else."""
+        return (await self._owned(task_id, owner)).handle
+
+    async def queue_position(self, task_id: str, *, owner: str = "local") -> int | None:
+        """Where the task is in the queue, from 1; `None` if it is not waiting for its turn."""
+        await self._owned(task_id, owner)
+        return await self._store.queue_position(task_id)
+
+    async def doing(self, task_id: str, *, owner: str = "local") -> str:
+        """What the task is doing just now, in a few words."""
+        record = await self._owned(task_id, owner)
+        if record.handle.status is not TaskStatus.RUNNING:
+            return _AT_REST[record.handle.status]
+        last = await self._store.last_entry(task_id)
+        tool = json.loads(last.body)["tool"] if last is not None and last.kind is EntryKind.TOOL_STARTED else None
+        return f"calling {tool}" if tool else "asking the model"
+
+    async def list(self, *, owner: str = "local", statuses: frozenset[TaskStatus] = ACTIVE) -> Sequence[TaskHandle]:
+        """The owner's tasks in these states, the oldest first."""
+        return [record.handle for record in await self._store.select(Query(owner=owner, statuses=statuses))]
+
+    async def wait(
+        self,
+        task_ids: Sequence[str],
+        *,
+        mode: Literal["all", "any"] = "all",
+        timeout: float | None = None,
+        owner: str = "local",
+    ) -> Waited:
+        """Wait until all of the tasks have ended, or any has; or until one asks something, or time is up."""
+        with self._wakers.join(task_ids) as waker:
+            tasks = {task_id: await self.check(task_id, owner=owner) for task_id in task_ids}
+            tally = Tally(tasks.values())
+            with anyio.move_on_after(timeout):
+                while not tally.is_enough(mode):
+                    for task_id in await waker.changed():
+                        tasks[task_id] = await self.check(task_id, owner=owner)
+                        tally.update([tasks[task_id]])
+        return Waited(tasks=[tasks[task_id] for task_id in task_ids], timed_out=not tally.is_enough(mode))
+
+    async def answer(self, task_id: str, text: str, *, question_id: str = "", owner: str = "local") -> TaskHandle:
+        """Answer a question of the task. Raises: `UnknownTask`, `NotWaiting`."""
+        await self._owned(task_id, owner)
+        record = await self._store.change(task_id, moves.answer(text, question_id, self._now()))
+        self._dispatcher.ring()
+        return record.handle
+
+    async def send(self, task_id: str, text: str, *, owner: str = "local") -> TaskHandle:
+        """Tell the task something it did not ask for. Raises: `UnknownTask`, `TaskEnded`."""
+        await self._owned(task_id, owner)
+        mail = Mail(mail_id=secrets.token_urlsafe(8), text=text)
+        return (await self._store.change(task_id, moves.send(mail, self._now()))).handle
+
+    async def soft_cancel(self, task_id: str, *, owner: str = "local") -> TaskHandle:
+        """Stop the task and all below it at the next turn boundary; at once where none is running."""
+        return await self._cancel(task_id, CancelKind.SOFT, owner)
+
+    async def hard_cancel(self, task_id: str, *, owner: str = "local") -> TaskHandle:
+        """Stop the task and all below it now."""
+        return await self._cancel(task_id, CancelKind.HARD, owner)
+
+    async def see(self, task_id: str, *, owner: str = "local") -> None:
+        """Note that the owner has seen how the task ended, or what it asks."""
+        if (await self._owned(task_id, owner)).unread:
+            await self._store.change(task_id, moves.see())
+
+    @asynccontextmanager
+    async def watch(self, *, owner: str = "local") -> "AsyncGenerator[AsyncGenerator[TaskHandle]]":
+        """Every change of the owner's tasks from now on, made by any process."""
+        async with self._store.watch() as changes:
+
+            async def handles() -> "AsyncGenerator[TaskHandle]":
+                async for record in changes:
+                    if record.handle.owner == owner:
+                        yield record.handle
+
+            yield handles()
+
+    async def prune(self) -> int:
+        """Delete the tasks whose retention has ended, and say how many."""
+        return await self._housekeeper.prune()
+
+    async def execute(self, record: TaskRecord) -> None:
+        """Run one attempt of a claimed task. Whatever goes wrong with it stays with it."""
+        try:
+            try:
+                subagent = self._roster.compiled(record.handle.subagent_name, record.definition)
+            except Exception as exc:
+                failure = failure_of(exc, messages=(), retries=record.handle.retry_count)
+                await self._store.change(record.task_id, moves.fail(failure, at=self._now()), lease=record.lease)
+            else:
+                await Attempt(record, subagent, self._around).run()
+        except LeaseLost:
+            return
+        except Exception:
+            # The one catch-all: a broken attempt must not take the engine down, nor keep its task.
+            logger.exception("task %s: attempt %d crashed", record.task_id, record.handle.attempt)
+            self._housekeeper.strand(record.lease)
+
+    async def listen(self, *, task_status: StartStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Wake those who wait for a change, and act on what other processes have changed."""
+        async with self._store.watch() as changes:
+            task_status.started()
+            async for record in changes:
+                if record.handle.status is not TaskStatus.RUNNING:
+                    # Nobody waits for a task to run on, and nothing falls due by it.
+                    self._wakers.wake(record.task_id)
+                    self._dispatcher.ring()
+                if record.handle.status.is_terminal or record.process not in {None, self._store.process}:
+                    self._dispatcher.abort(record.task_id)
+
+    async def _cancel(self, task_id: str, kind: CancelKind, owner: str) -> TaskHandle:
+        await self._owned(task_id, owner)
+        for child in await self._store.select(Query(parent_id=task_id, statuses=ACTIVE)):
+            await self._cancel(child.task_id, kind, owner)
+        failure = await unfinished(self._store, task_id, FailureType.CANCELLED, "The task was cancelled.")
+        record = await self._store.change(task_id, moves.cancel(kind, failure, self._now()))
+        if record.handle.status.is_terminal:
+            self._dispatcher.abort(task_id)
+        return record.handle
+
+    async def history(self, task_id: str, *, owner: str = "local") -> Sequence[ModelMessage]:
+        """All messages of the task's finished turns."""
+        await self._owned(task_id, owner)
+        return await stored_history(self._store, task_id)
+
+    async def messages(self, task_id: str, *, owner: str = "local") -> Sequence[AgentMessage]:
+        """All that has passed between host and subagent, in order."""
+        await self._owned(task_id, owner)
+        events = await self._store.journal(task_id, frozenset({EntryKind.EVENT}))
+        return [moves.message_of(task_id, entry) for entry in events]
+
+    async def _owned(self, task_id: str, owner: str) -> TaskRecord:
+        record = await self._store.read(task_id)
+        if record.handle.owner != owner:
+            raise UnknownTask(task_id)
+        return record
+
+    async def _depth_below(self, parent_id: str | None, owner: str, limits: Limits) -> int:
+        if parent_id is None:
+            return 0
+        depth = (await self._owned(parent_id, owner)).handle.depth + 1
+        if depth > limits.depth:
+            raise DepthExceeded(limits.depth)
+        return depth
+
+    @asynccontextmanager
+    async def _stay_at_hand(self, task_id: str) -> AsyncGenerator[None]:
+        async with self._dispatcher.hold(task_id):
+            with self._wakers.join([task_id]) as waker, anyio.move_on_after(self._settings.hot_wait):
+                while (await self._store.read(task_id)).handle.status is TaskStatus.WAITING_FOR_ANSWER:
+                    await waker.changed()
+            yield
+
+
+@asynccontextmanager
+async def run_engine(
+    store: Store,
+    roster: Roster,
+    settings: EngineSettings | None = None,
+    *,
+    now: Callable[[], datetime] = utc_now,
+) -> AsyncGenerator[Engine]:
+    """Work the store for as long as the block lasts.
+
+    Attempts still running when the block ends are cancelled and given back; the next engine on the same
+    store goes on with them.
+    """
+    settings = settings or EngineSettings()
+    dispatcher = LocalDispatcher(
+        store,
+        max_concurrency=settings.max_concurrency,
+        per_subagent={name: most for name, config in roster.configs.items() if (most := config.get("max_concurrency"))},
+        resident=roster.resident,
+        now=now,
+    )
+    housekeeper = Housekeeper(store, settings, now)
+    engine = Engine(store, roster, settings, dispatcher, housekeeper, now)
+    failure: Exception | None = None
+    async with anyio.create_task_group() as group:
+        await group.start(engine.listen, name="engine listener")
+        group.start_soon(housekeeper.keep_house, name="housekeeping")
+        group.start_soon(dispatcher.serve, engine.execute, name="dispatcher")
+        try:
+            yield engine
+        except Exception as exc:
+            # Raised again outside, or the task group would wrap it: the block's own error leaves as it is.
+            failure = exc
+        finally:
+            group.cancel_scope.cancel()
+    await housekeeper.leave_nothing_behind()
+    if failure is not None:
+        raise failure

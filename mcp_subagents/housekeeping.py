@@ -1,0 +1,75 @@
+"""What has to be done now and then, so that no task is forgotten and no store grows for ever."""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime, timedelta
+
+import anyio
+
+from mcp_subagents import moves
+from mcp_subagents.config.limits import EngineSettings
+from mcp_subagents.errors import LeaseLost, StoreError
+from mcp_subagents.past import unfinished
+from mcp_subagents.records import Lease
+from mcp_subagents.store import Query, Store
+from mcp_subagents.types import FailureType, TaskStatus
+
+logger = logging.getLogger(__name__)
+
+_EVERY = 1.0
+_PRUNE_EVERY = 3600.0
+_LEAVE_WITHIN = 2.0
+"""Seconds."""
+
+
+class Housekeeper:
+    """Looks after the tasks that nobody else does."""
+
+    def __init__(self, store: Store, settings: EngineSettings, now: Callable[[], datetime]) -> None:
+        self._store = store
+        self._settings = settings
+        self._now = now
+        self._stranded: set[Lease] = set()
+
+    def strand(self, lease: Lease) -> None:
+        """An attempt broke down and could not even give its task back: see to it."""
+        self._stranded.add(lease)
+
+    async def keep_house(self) -> None:
+        """Give back what broken attempts and lost processes have left, end what has waited too long, and prune."""
+        prune_at = anyio.current_time()
+        while True:
+            try:
+                if anyio.current_time() >= prune_at:
+                    prune_at += _PRUNE_EVERY
+                    await self.prune()
+                await self._look_around()
+            except StoreError as exc:
+                logger.error("housekeeping is put off: %s", exc)
+            await anyio.sleep(_EVERY)
+
+    async def prune(self) -> int:
+        """Delete the tasks whose retention has ended, and say how many."""
+        return await self._store.prune(self._now() - timedelta(days=self._settings.retention_days))
+
+    async def leave_nothing_behind(self) -> None:
+        """Give back what was claimed here in the last moment, when nobody was left to run it."""
+        with anyio.move_on_after(_LEAVE_WITHIN, shield=True), suppress(StoreError):
+            for record in await self._store.select(Query(statuses=frozenset({TaskStatus.RUNNING}))):
+                if record.process == self._store.process:
+                    await self._give_back(record.lease)
+
+    async def _look_around(self) -> None:
+        lost = await self._store.lost(timedelta(seconds=self._settings.dead_after))
+        for lease in [*self._stranded, *lost]:
+            await self._give_back(lease)
+            logger.warning("task %s: given back, since its attempt %d was lost", lease.task_id, lease.attempt)
+        for task_id in await self._store.overdue(self._now()):
+            late = await unfinished(self._store, task_id, FailureType.TIMEOUT, "Nobody answered the question in time.")
+            await self._store.change(task_id, moves.expire(late, at=self._now()))
+
+    async def _give_back(self, lease: Lease) -> None:
+        with suppress(LeaseLost):  # somebody else was faster
+            await self._store.change(lease.task_id, moves.release(self._now()), lease=lease)
+        self._stranded.discard(lease)

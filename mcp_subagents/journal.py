@@ -1,0 +1,182 @@
+"""Tool calls that happen once: recorded before they start and when they return, and never run again after that."""
+
+import json
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, cast
+
+from pydantic import TypeAdapter
+from pydantic_ai import ModelRetry, RunContext, ToolFailed, ToolReturn
+from pydantic_ai import exceptions as pai
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import ToolCallPart, ToolReturnPart
+from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDefinition
+
+from mcp_subagents.faults import classify
+from mcp_subagents.records import Entry, EntryKind
+
+INTERRUPTED = (
+    "This call was interrupted before its result was recorded: it may or may not have taken effect. "
+    "Check that before you call it again."
+)
+
+Outcome = Literal["returned", "retry", "failed"]
+
+
+@dataclass(kw_only=True)
+class ToolJournal:
+    """Stands between the tool calls of one attempt and the tools.
+
+    A call that has returned before, in this turn of this task, gets the same outcome without running. One
+    that was started and never returned is run again only if its tool says that this does no harm.
+    """
+
+    append: Callable[[Sequence[Entry]], Awaitable[None]]
+    park: Callable[[DeferredToolRequests], Awaitable[DeferredToolResults | None]]
+    """Puts questions to the parent: their answers, or else it raises."""
+    may_ask: Callable[[str | None], bool]
+    """Whether the call of this id may put a question to the parent."""
+    now: Callable[[], datetime]
+    attempt: int
+    turn: int = 0
+    """Which turn's calls are being made. Ids of calls are unique within a turn at the best."""
+    answers: dict[str, str] = field(default_factory=dict[str, str])
+    """What was answered to the questions of this turn, by the id of the call that asked."""
+    finished: dict[tuple[int, str], Entry] = field(default_factory=dict[tuple[int, str], Entry])
+    started: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
+
+    @contextmanager
+    def at_work(self) -> Generator[None]:
+        """For as long as the block lasts, the tools called in it are ours to look after."""
+        token = _at_work.set(self)
+        try:
+            yield
+        finally:
+            _at_work.reset(token)
+
+    def recall(self, entries: Sequence[Entry]) -> None:
+        """Learn from the journal what has been done."""
+        for entry in entries:
+            if entry.kind not in {EntryKind.TOOL_STARTED, EntryKind.TOOL_RESULT}:
+                continue
+            body = json.loads(entry.body)
+            key = (body["turn"], body["id"])
+            self.started.add(key)
+            if entry.kind is EntryKind.TOOL_RESULT:
+                self.finished[key] = entry
+
+    async def execute(
+        self, ctx: RunContext[Any], call: ToolCallPart, tool_def: ToolDefinition, args: Any, handler: Any
+    ) -> Any:
+        """The outcome of `call`: what is recorded of it, or else what the tool makes of it now."""
+        key = (self.turn, call.tool_call_id)
+        if call.tool_call_id in self.answers:
+            return self.answers[call.tool_call_id]
+        if (done := self.finished.get(key)) is not None:
+            outcome = _replay(done)
+            ctx.usage.tool_calls += 1  # counted when it ran, but that count was lost with the attempt
+            return outcome
+        if tool_def.kind != "function" or (tool_def.metadata or {}).get("asks_parent"):
+            return await handler(args)
+        if key in self.started and not _may_run_again(tool_def):
+            await self._record(EntryKind.TOOL_RESULT, call, outcome="failed", value=INTERRUPTED)
+            raise ToolFailed(INTERRUPTED)
+        await self._record(EntryKind.TOOL_STARTED, call)
+        return await self._run(call, args, handler)
+
+    async def _run(self, call: ToolCallPart, args: Any, handler: Any) -> Any:
+        try:
+            result = await handler(args)
+        except (pai.ToolRetryError, ModelRetry) as exc:
+            await self._record(EntryKind.TOOL_RESULT, call, outcome="retry", value=str(exc))
+            raise
+        except (pai.ToolFailedError, ToolFailed) as exc:
+            await self._record(EntryKind.TOOL_RESULT, call, outcome="failed", value=str(exc))
+            raise
+        await self._record(EntryKind.TOOL_RESULT, call, outcome="returned", value=_dump(result))
+        return result
+
+    async def _record(
+        self, kind: EntryKind, call: ToolCallPart, *, outcome: Outcome | None = None, value: Any = None
+    ) -> None:
+        body: dict[str, Any] = {"turn": self.turn, "id": call.tool_call_id, "tool": call.tool_name}
+        if outcome is not None:
+            body |= {"outcome": outcome, "value": value}
+        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
+        await self.append([Entry(kind=kind, body=text, at=self.now(), attempt=self.attempt)])
+
+
+_at_work: ContextVar[ToolJournal | None] = ContextVar("tool_journal", default=None)
+
+
+def journal_at_work() -> ToolJournal | None:
+    """The journal of the attempt that is running, if one is."""
+    return _at_work.get()
+
+
+class JournalledTools(AbstractCapability[Any]):
+    """Makes an agent's tool calls pass through the journal of whichever attempt runs it.
+
+    It has no state of its own, so that an agent can be built with it once and run many times.
+    """
+
+    async def wrap_tool_execute(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: Any, handler: Any
+    ) -> Any:
+        journal = journal_at_work()
+        if journal is None:
+            return await handler(args)
+        return await journal.execute(ctx, call, tool_def, args, handler)
+
+    async def on_tool_execute_error(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: Any, error: Exception
+    ) -> Any:
+        # Left alone, the failure of a model inside a tool looks like one of our own model.
+        if isinstance(error, (pai.ModelAPIError, pai.FallbackExceptionGroup)):
+            raise ToolFailed(f"The tool's own model failed. {classify(error).message}") from error
+        raise error
+
+    async def handle_deferred_tool_calls(
+        self, ctx: RunContext[Any], *, requests: DeferredToolRequests
+    ) -> DeferredToolResults | None:
+        journal = journal_at_work()
+        return None if journal is None else await journal.park(requests)
+
+
+_RETURNED: TypeAdapter[ToolReturnPart] = TypeAdapter(ToolReturnPart)
+_RICH: TypeAdapter[ToolReturn[Any]] = TypeAdapter(ToolReturn)
+
+
+def _dump(result: Any) -> Any:
+    """The result as JSON. Rich objects come back as plain data, as the model sees them."""
+    if isinstance(result, ToolReturn):
+        return {"rich": json.loads(_RICH.dump_json(cast("ToolReturn[Any]", result)))}
+    part = ToolReturnPart(tool_name="", content=result, tool_call_id="")
+    return {"plain": json.loads(_RETURNED.dump_json(part))}
+
+
+def _replay(entry: Entry) -> Any:
+    body = json.loads(entry.body)
+    outcome, value = body["outcome"], body["value"]
+    if outcome == "retry":
+        raise ModelRetry(value)
+    if outcome == "failed":
+        raise ToolFailed(value)
+    if "rich" in value:
+        return _RICH.validate_python(value["rich"])
+    return _RETURNED.validate_python(value["plain"]).content
+
+
+def _may_run_again(tool_def: ToolDefinition) -> bool:
+    """Whether the tool says that running it twice does no harm: by our own word, or MCP's."""
+    metadata: dict[str, Any] = tool_def.metadata or {}
+    annotations: dict[str, Any] = metadata.get("annotations") or {}
+    return bool(
+        metadata.get("read_only")
+        or metadata.get("idempotent")
+        or annotations.get("readOnlyHint")
+        or annotations.get("idempotentHint")
+    )

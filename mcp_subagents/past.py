@@ -1,0 +1,45 @@
+"""What a task has done so far, read from its journal."""
+
+from collections.abc import Iterable
+
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+
+from mcp_subagents.history import summary_of_steps, text_of_turns
+from mcp_subagents.records import Entry, EntryKind
+from mcp_subagents.redact import redact
+from mcp_subagents.store import Store
+from mcp_subagents.types import FailureType, TaskFailure
+
+TURNS = frozenset({EntryKind.TURN, EntryKind.HISTORY})
+
+
+def messages_of(entries: Iterable[Entry]) -> list[ModelMessage]:
+    """The messages of the finished turns among `entries`."""
+    messages: list[ModelMessage] = []
+    for entry in entries:
+        if entry.kind is EntryKind.HISTORY:
+            messages.clear()
+        if entry.kind in TURNS:
+            messages += ModelMessagesTypeAdapter.validate_json(entry.body)
+    return messages
+
+
+async def stored_history(store: Store, task_id: str) -> list[ModelMessage]:
+    """All messages of a task's finished turns."""
+    return messages_of(await store.journal(task_id, TURNS))
+
+
+async def unfinished(store: Store, task_id: str, type: FailureType, message: str) -> TaskFailure:
+    """How a task ends that no attempt is there to end, with what it had achieved."""
+    record = await store.read(task_id)
+    history = await stored_history(store, task_id)
+    return TaskFailure(
+        failure_type=type,
+        is_retryable=False,
+        message=message,
+        attempted=redact(summary_of_steps(history)),
+        partial_results=redact(text_of_turns(history)),
+        alternatives=("Delegate the task again if it is still wanted.",),
+        retries=record.handle.retry_count,
+        usage=record.handle.usage,
+    )

@@ -1,0 +1,346 @@
+"""One attempt of one task: resume from the journal, go on turn by turn, and record how it ends."""
+
+import math
+import sys
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any
+
+import anyio
+from pydantic_ai import (
+    Agent,
+    AgentRun,
+    ModelRequestNode,
+    UsageLimits,
+)
+from pydantic_ai import exceptions as pai
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    TextPart,
+    ToolCallPart,
+    UserPromptPart,
+)
+from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
+from pydantic_ai.usage import RunUsage
+from pydantic_core import to_json
+from pydantic_graph import End
+
+from mcp_subagents import moves
+from mcp_subagents.agents import CompiledSubAgent
+from mcp_subagents.answers import StreamEndedEarly, refuse_cut_stream, require_whole_answer
+from mcp_subagents.asking import ASK_PARENT, ASKING, may_ever_ask
+from mcp_subagents.config.limits import EngineSettings, Limits
+from mcp_subagents.errors import LeaseLost, MailWaiting, StoreError
+from mcp_subagents.failures import failure_of, task_usage
+from mcp_subagents.faults import classify
+from mcp_subagents.history import resumable
+from mcp_subagents.journal import JournalledTools, ToolJournal
+from mcp_subagents.past import messages_of
+from mcp_subagents.prompts import get_task_instructions_prompt
+from mcp_subagents.records import Entry, EntryKind, Mail, Move, TaskRecord
+from mcp_subagents.retry import RetryConfig
+from mcp_subagents.store import Capacity, Store
+from mcp_subagents.types import FailureType, Question, TaskFailure, TaskStatus, TaskUsage
+
+_RELEASE_WITHIN = 3.0
+"""Seconds that a task may take to be given back when its process leaves."""
+
+
+class Parked(Exception):
+    """The task waits for answers; the attempt is over."""
+
+
+class Stopped(Exception):
+    """The task was asked to stop, and has reached a turn boundary."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Surroundings:
+    """What every attempt of an engine works with."""
+
+    store: Store
+    settings: EngineSettings
+    now: Callable[[], datetime]
+    stay_at_hand: Callable[[str], AbstractAsyncContextManager[None]]
+    """Waits a moment for the answers to a task's questions, while nobody else here takes the task on."""
+    other_subagents: Callable[[str], Sequence[str]]
+
+
+class Attempt:
+    """One try at running a task, from what is stored of it."""
+
+    def __init__(self, record: TaskRecord, subagent: CompiledSubAgent, around: Surroundings) -> None:
+        self._record = record
+        self._lease = record.lease
+        self._subagent = subagent
+        self._agent: Agent[Any, Any] = subagent.agent  # pyright: ignore[reportAttributeAccessIssue]
+        self._around = around
+        self._store = around.store
+        self._limits = Limits.of(record.limits, around.settings.limits)
+        self._usage = _run_usage(record.handle.usage)
+        self._history: list[ModelMessage] = []
+        self._failures = record.failures
+        self._counted_at = time.monotonic()
+        self._carried: frozenset[str] = frozenset()
+        self._in_tools = False
+        self._tools = ToolJournal(
+            append=self._append,
+            park=self._park,
+            may_ask=self._may_ask,
+            now=around.now,
+            attempt=self._lease.attempt,
+            turn=record.handle.turns,
+        )
+
+    async def run(self) -> None:
+        """Work on the task until it ends, parks, is to be retried, or is no longer ours."""
+        try:
+            if (move := await self._work()) is not None:
+                await self._settle(move)
+        except (LeaseLost, Parked):
+            return  # whatever there was to write is written, by this attempt or by the one that took over
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(_RELEASE_WITHIN, shield=True), suppress(LeaseLost, StoreError):
+                await self._settle(moves.release(self._around.now(), seconds=self._seconds()))
+            raise
+
+    async def _settle(self, move: Move) -> None:
+        await self._store.change(self._lease.task_id, move, lease=self._lease)
+
+    async def _work(self) -> Move | None:
+        """Run the agent, and say what becomes of the task, if that is not stored already."""
+        try:
+            await self._recall()
+            return await self._run_to_the_end()
+        except (LeaseLost, Parked, StoreError):
+            raise
+        except Stopped:
+            failure = replace(self._failure(pai.RunCancelled("")), message="The task was asked to stop, and did.")
+            return moves.stop(failure, at=self._around.now(), seconds=self._seconds())
+        except Exception as exc:
+            return await self._after(exc)
+
+    async def _recall(self) -> None:
+        wanted = frozenset(EntryKind) - {EntryKind.EVENT}
+        entries = await self._store.journal(self._lease.task_id, wanted)
+        self._history = messages_of(entries)
+        self._tools.recall(entries)
+        answers = {each.question_id: each.answer for each in self._record.handle.questions}
+        self._tools.answers = {key: text for key, text in answers.items() if text is not None}
+
+    async def _run_to_the_end(self) -> None:
+        prompt: str | None = None if self._history else self._first_prompt()
+        while True:
+            result = self._answer_on_record() if prompt is None else None
+            if result is None:
+                result = await self._run_agent(prompt)
+            finished = moves.complete(
+                result, usage=task_usage(self._usage), seconds=self._seconds(), at=self._around.now()
+            )
+            try:
+                return await self._settle(finished)
+            except MailWaiting as waiting:
+                prompt = self._read_out(waiting.mail)
+
+    def _first_prompt(self) -> str:
+        config = self._subagent.config
+        may_ask = config.get("can_ask_questions", True)
+        return get_task_instructions_prompt(self._record.handle.description, may_ask, config.get("max_questions"))
+
+    def _answer_on_record(self) -> str | None:
+        """The answer, if the last attempt recorded it and was lost before it could say so."""
+        last = self._history[-1] if self._history else None
+        if not isinstance(last, ModelResponse) or any(not isinstance(part, TextPart) for part in last.parts):
+            return None
+        whole = last.finish_reason in {None, "stop"} and (last.text or "").strip()
+        return last.text if whole else None
+
+    async def _run_agent(self, prompt: str | None) -> str:
+        limits = self._limits
+        added: dict[str, Any] = {}
+        if not self._subagent.is_ours:
+            added["capabilities"] = [JournalledTools()]
+            added["toolsets"] = [ASKING] if may_ever_ask(self._subagent.config) else []
+        with self._tools.at_work():
+            async with self._agent.iter(
+                prompt,
+                message_history=self._history or None,
+                usage=self._usage,
+                usage_limits=UsageLimits(
+                    request_limit=limits.requests,
+                    tool_calls_limit=limits.tool_calls,
+                    input_tokens_limit=limits.input_tokens,
+                    output_tokens_limit=limits.output_tokens,
+                    total_tokens_limit=limits.total_tokens,
+                ),
+                model_settings={"max_retries": 0, "request_timeout": self._around.settings.request_timeout},
+                timeout=self._time_left(),
+                infer_name=False,
+                **added,
+            ) as run:
+                await self._drive(run)
+        assert run.result is not None, "a run that reached its end has a result"
+        require_whole_answer(run.result)
+        return _as_text(run.result.output)
+
+    async def _drive(self, run: AgentRun[Any, Any]) -> None:
+        node: Any = run.next_node
+        try:
+            while not isinstance(node, End) and run.result is None:
+                self._in_tools = Agent.is_call_tools_node(node)
+                node = await self._step(run, node)
+        except pai.UsageLimitExceeded:
+            # A response that broke the limit has been paid for, and is part of what was achieved.
+            messages = resumable(run.all_messages(), whole_response=True)
+            if isinstance(messages[-1], ModelResponse):
+                await self._finish_turn(messages)
+            raise
+
+    async def _step(self, run: AgentRun[Any, Any], node: Any) -> Any:
+        """Run `node`, record the response if there is one, and return the next node."""
+        if not Agent.is_model_request_node(node):
+            return await run.next(node)
+        await self._before_request(node)
+        following = await run.next(node)
+        if Agent.is_call_tools_node(following):
+            refuse_cut_stream(following.model_response)
+            await self._finish_turn(list(run.all_messages()))
+        return following
+
+    async def _before_request(self, node: ModelRequestNode[Any, Any]) -> None:
+        """The turn boundary: obey a soft cancel, and take the mail along."""
+        record = await self._store.read(self._lease.task_id)
+        if record.lease != self._lease or record.handle.status is not TaskStatus.RUNNING:
+            raise LeaseLost(self._lease.task_id, self._lease.attempt)
+        if record.handle.cancel_requested is not None:
+            raise Stopped
+        mail = [each for each in record.mail if each.mail_id not in self._carried]
+        if mail:
+            added = [UserPromptPart(content=self._read_out([each])) for each in mail]
+            node.request = replace(node.request, parts=[*node.request.parts, *added])
+
+    def _read_out(self, mail: Sequence[Mail]) -> str:
+        self._carried |= {each.mail_id for each in mail}
+        return "\n\n".join(each.text for each in mail)
+
+    async def _finish_turn(self, messages: list[ModelMessage]) -> None:
+        known = len(self._history)
+        kept = all(old is new for old, new in zip(self._history, messages, strict=False))
+        new, kind = (messages[known:], EntryKind.TURN) if kept else (messages, EntryKind.HISTORY)
+        if not new:
+            return
+        entry = Entry(
+            kind=kind,
+            body=ModelMessagesTypeAdapter.dump_json(new).decode(),
+            at=self._around.now(),
+            attempt=self._lease.attempt,
+        )
+        usage = task_usage(self._usage)
+        move = moves.finish_turn(entry, usage=usage, seconds=self._seconds(), delivered=self._carried)
+        await self._settle(move)
+        self._history, self._carried, self._failures = messages, frozenset(), 0
+        self._tools.turn += 1
+        self._tools.answers = {}
+        self._check_cost(usage)
+
+    def _check_cost(self, usage: TaskUsage) -> None:
+        most, cost = self._limits.cost_usd, usage.cost_usd
+        if most is not None and cost is not None and cost > most:
+            raise pai.UsageLimitExceeded(f"The cost of ${cost:.4f} exceeds the limit of ${most:.2f}")
+
+    async def _append(self, entries: Sequence[Entry]) -> None:
+        await self._store.append(self._lease, entries)
+
+    def _may_ask(self, call_id: str | None) -> bool:
+        calls = (part for message in self._history for part in message.parts if isinstance(part, ToolCallPart))
+        asked = [call.tool_call_id for call in calls if call.tool_name == ASK_PARENT.name]
+        before = asked.index(call_id) if call_id in asked else len(asked)
+        return before < self._subagent.config.get("max_questions", math.inf)
+
+    async def _park(self, requests: DeferredToolRequests) -> DeferredToolResults | None:
+        """Store the questions, stay at hand for a moment, and else end the attempt."""
+        questions = [
+            Question(question_id=call.tool_call_id, text=str(call.args_as_dict().get("question", "")))
+            for call in requests.calls
+            if call.tool_name == ASK_PARENT.name
+        ]
+        if not questions or len(questions) != len(requests.calls) or requests.approvals:
+            return None  # somebody else's deferred tools: not ours to answer
+        now = self._around.now()
+        wait = self._subagent.config.get("question_timeout", self._around.settings.question_timeout)
+        until = now + timedelta(seconds=wait)
+        await self._settle(moves.ask(questions, seconds=self._seconds(), at=now, until=until))
+        again = await self._reclaimed()
+        if again is None:
+            raise Parked
+        self._record, self._lease = again, again.lease
+        self._tools.attempt = again.handle.attempt
+        self._counted_at = time.monotonic()
+        return requests.build_results(calls={each.question_id: each.answer for each in again.handle.questions})
+
+    async def _reclaimed(self) -> TaskRecord | None:
+        """The task, if its questions are answered while we stay at hand."""
+        mine = Capacity(most=1, in_all=sys.maxsize, subagents=frozenset({self._subagent.name}))
+        async with self._around.stay_at_hand(self._lease.task_id):
+            claim = await self._store.claim(mine, self._around.now(), task_id=self._lease.task_id)
+        return claim.records[0] if claim.records else None
+
+    async def _after(self, exc: Exception) -> Move:
+        """What becomes of the task after `exc`: another attempt later, or its end."""
+        config = self._subagent.config
+        policy = RetryConfig.from_config(config)
+        now = self._around.now()
+        failure = self._failure(exc)
+        tools_own = self._in_tools and policy.retry_on is None and not isinstance(exc, StreamEndedEarly)
+        delay = None if tools_own else policy.delay_after(exc, self._failures + 1)
+        if delay is None:
+            return moves.fail(failure, at=now, seconds=self._seconds())
+        due_at = now + timedelta(seconds=delay)
+        if classify(exc).is_congestion:
+            await self._store.cool_down(self._record.provider, due_at)
+        return moves.retry_later(failure, due_at=due_at, seconds=self._seconds(), at=now)
+
+    def _failure(self, exc: BaseException) -> TaskFailure:
+        name = self._subagent.name
+        failure = failure_of(
+            exc,
+            messages=self._history,
+            usage=self._usage,
+            retries=self._record.handle.retry_count,
+            other_subagents=self._around.other_subagents(name),
+        )
+        if failure.failure_type is FailureType.TIMEOUT and isinstance(exc, pai.RunTimedOut):
+            return replace(failure, message=f"The task used up its {self._limits.seconds:g} seconds of running time.")
+        return failure
+
+    def _time_left(self) -> float | None:
+        if self._limits.seconds is None:
+            return None
+        return max(self._limits.seconds - self._record.active_seconds, 0.001)
+
+    def _seconds(self) -> float:
+        """Running time since it was last counted."""
+        now = time.monotonic()
+        passed, self._counted_at = now - self._counted_at, now
+        return passed
+
+
+def _run_usage(usage: TaskUsage | None) -> RunUsage:
+    if usage is None:
+        return RunUsage()
+    return RunUsage(
+        requests=usage.requests,
+        tool_calls=usage.tool_calls,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cost=usage.cost_usd,
+    )
+
+
+def _as_text(output: Any) -> str:
+    return output if isinstance(output, str) else to_json(output).decode()

@@ -1,0 +1,42 @@
+"""How a process is told to leave, and how it leaves in time."""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import anyio
+
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@asynccontextmanager
+async def until_stopped() -> AsyncGenerator[None]:
+    """End the block, as if its work were done, when the process is told to stop (SIGINT, SIGTERM)."""
+    async with anyio.create_task_group() as group:
+
+        async def listen() -> None:
+            with anyio.open_signal_receiver(*STOP_SIGNALS) as signals:
+                async for _ in signals:
+                    group.cancel_scope.cancel()
+                    return
+
+        group.start_soon(listen, name="stop signals")
+        yield
+        group.cancel_scope.cancel()
+
+
+def leave(code: int) -> None:
+    """Exit with `code`, without waiting for threads that a cancelled tool has left behind.
+
+    Call it last, when everything is stored. A tool that runs in a thread cannot be stopped from outside, and
+    the interpreter would wait for it, while the host waits for us.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    left_behind = [each for each in threading.enumerate() if each is not threading.main_thread() and not each.daemon]
+    if left_behind:
+        os._exit(code)
+    sys.exit(code)

@@ -1,0 +1,19 @@
+"""An engine on each kind of store."""
+
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from mcp_subagents.store import Store
+from mcp_subagents.store.memory import MemoryStore
+from mcp_subagents.store.sqlite import open_sqlite
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Store]:
+    if request.param == "memory":
+        yield MemoryStore()
+        return
+    async with open_sqlite(tmp_path / "tasks.db") as opened:
+        yield opened
