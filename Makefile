@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := all
-.PHONY: all check test lint types format clean help
+.PHONY: all check test crash soak bench lint types format clean help
 
 all: lint types test  ## what CI runs
 
@@ -15,6 +15,15 @@ check: lint types  ## the fast part: lint, types, fast tests (under two minutes)
 test: $(READY)  ## every test
 	$(BIN)/python -m coverage run -m pytest
 	$(BIN)/python -m coverage report
+
+crash: $(READY)  ## kill, freeze and stop real processes; for longer: make crash KILLS=200 CRASH_SEED=7
+	$(BIN)/python -m pytest -q tests/crash
+
+soak: $(READY)  ## 10,000 tasks through one engine, and 1,000 parked questions
+	SOAK_TASKS=$${SOAK_TASKS:-10000} $(BIN)/python -m pytest -q tests/soak
+
+bench: $(READY)  ## what the engine costs, beside the bare agent
+	$(BIN)/python benchmarks/engine_overhead.py
 
 lint: $(READY)  ## ruff: rules and formatting
 	$(BIN)/ruff check .

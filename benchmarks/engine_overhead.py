@@ -21,6 +21,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from mcp_subagents.agents import Roster
 from mcp_subagents.config.limits import EngineSettings
+from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.engine import Engine, Submission, run_engine
 from mcp_subagents.store.sqlite import open_sqlite
 from mcp_subagents.types import TaskStatus
@@ -44,22 +45,19 @@ def three_turns(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     return ModelResponse(parts=[part])
 
 
+async def search(query: str) -> str:
+    """Find something."""
+    return f"{query}: " + 190 * "x"
+
+
 def searcher(model: FunctionModel) -> Agent[object, str]:
-    agent = Agent(model)
-
-    @agent.tool_plain
-    async def search(query: str) -> str:  # pyright: ignore[reportUnusedFunction]  # the agent calls it
-        """Find something."""
-        return f"{query}: " + 190 * "x"
-
-    return agent
+    return Agent(model, tools=[search])
 
 
 @asynccontextmanager
-async def open_engine(folder: Path, agent: Agent[object, str], *, hot_wait: float = 1.0) -> AsyncGenerator[Engine]:
-    roster = Roster([{"name": "worker", "agent": agent}])
+async def open_engine(folder: Path, *subagents: SubAgentConfig, hot_wait: float = 1.0) -> AsyncGenerator[Engine]:
     settings = EngineSettings(max_concurrency=SLOTS, hot_wait=hot_wait, max_open_tasks=1_000_000)
-    async with open_sqlite(folder / "tasks.db") as store, run_engine(store, roster, settings) as engine:
+    async with open_sqlite(folder / "tasks.db") as store, run_engine(store, Roster(subagents), settings) as engine:
         yield engine
 
 
@@ -71,9 +69,9 @@ async def cpu_of(work: Callable[[], Awaitable[None]]) -> float:
 
 
 async def overhead(folder: Path, rounds: int, tasks: int) -> Sequence[Line]:
-    agent = searcher(FunctionModel(three_turns))
-    bare: list[float] = []
-    ours: list[float] = []
+    model = FunctionModel(three_turns)
+    agent = searcher(model)
+    spent: dict[str, list[float]] = {"bare": [], "ours": [], "ready-made": []}
 
     async def run_bare() -> None:
         waiting = iter(range(tasks))
@@ -86,24 +84,24 @@ async def overhead(folder: Path, rounds: int, tasks: int) -> Sequence[Line]:
             for _ in range(SLOTS):
                 group.start_soon(slot)
 
-    async with open_engine(folder, agent) as engine:
+    async def run_engine_on(engine: Engine, subagent: str) -> None:
+        wanted = [Submission(description=f"task {number}", subagent=subagent) for number in range(tasks)]
+        ids = [(await engine.submit(each)).task_id for each in wanted]
+        waited = await engine.wait(ids)
+        assert all(task.result == "done" for task in waited.tasks)
 
-        async def run_ours() -> None:
-            wanted = [Submission(description=f"task {number}", subagent="worker") for number in range(tasks)]
-            ids = [(await engine.submit(each)).task_id for each in wanted]
-            waited = await engine.wait(ids)
-            assert all(task.result == "done" for task in waited.tasks)
-
-        await run_bare()  # the first round pays for what is made once
-        await run_ours()
-        for _ in range(rounds):
-            bare.append(await cpu_of(run_bare) / tasks)
-            ours.append(await cpu_of(run_ours) / tasks)
-    ratio = statistics.median(ours) / statistics.median(bare)
+    ours = SubAgentConfig(name="ours", model=model, agent_kwargs={"tools": [search]})
+    async with open_engine(folder, ours, SubAgentConfig(name="ready-made", agent=agent)) as engine:
+        for _ in range(rounds + 1):  # the first round pays for what is made once, and is dropped
+            spent["bare"].append(await cpu_of(run_bare) / tasks)
+            spent["ours"].append(await cpu_of(lambda: run_engine_on(engine, "ours")) / tasks)
+            spent["ready-made"].append(await cpu_of(lambda: run_engine_on(engine, "ready-made")) / tasks)
+    bare, declared, ready = (statistics.median(each[1:]) for each in spent.values())
     return [
-        Line("CPU of a 3-turn task, bare agent.run", f"{1000 * statistics.median(bare):.2f} ms"),
-        Line("CPU of a 3-turn task, engine on SQLite", f"{1000 * statistics.median(ours):.2f} ms"),
-        Line("ratio", f"{ratio:.2f}", "<= 1.40"),
+        Line("CPU of a 3-turn task, bare agent.run", f"{1000 * bare:.2f} ms"),
+        Line("CPU of a 3-turn task, engine on SQLite", f"{1000 * declared:.2f} ms"),
+        Line("ratio", f"{declared / bare:.2f}", "<= 1.40"),
+        Line("ratio for an agent that was made elsewhere", f"{ready / bare:.2f}"),
     ]
 
 
@@ -117,7 +115,7 @@ async def start_latency(folder: Path, count: int = 200) -> Sequence[Line]:
 
     starts: list[float] = []
     submits: list[float] = []
-    async with open_engine(folder, Agent(FunctionModel(answer))) as engine:
+    async with open_engine(folder, SubAgentConfig(name="worker", model=FunctionModel(answer))) as engine:
         for _ in range(count):
             began = time.perf_counter()
             task = await engine.submit(Submission(description="go", subagent="worker"))
@@ -141,7 +139,8 @@ async def answer_latency(folder: Path, *, parked: bool, count: int = 100) -> Seq
 
     latencies: list[float] = []
     hot_wait = 0.0 if parked else 1.0
-    async with open_engine(folder, Agent(FunctionModel(answer)), hot_wait=hot_wait) as engine:
+    worker = SubAgentConfig(name="worker", model=FunctionModel(answer))
+    async with open_engine(folder, worker, hot_wait=hot_wait) as engine:
         for _ in range(count):
             task = await engine.submit(Submission(description="go", subagent="worker"))
             [asking] = (await engine.wait([task.task_id])).tasks
@@ -157,7 +156,7 @@ async def answer_latency(folder: Path, *, parked: bool, count: int = 100) -> Seq
 
 
 async def idle_cpu(folder: Path, seconds: float = 10.0) -> Sequence[Line]:
-    async with open_engine(folder, searcher(FunctionModel(three_turns))):
+    async with open_engine(folder, SubAgentConfig(name="worker", model=FunctionModel(three_turns))):
         await anyio.sleep(1)
         used = await cpu_of(lambda: anyio.sleep(seconds))
     return [Line("CPU of an open engine with nothing to do", f"{100 * used / seconds:.2f} % of a core", "< 0.50 %")]
@@ -170,7 +169,7 @@ async def notice(folder: Path, count: int = 40) -> Sequence[Line]:
     async with open_sqlite(path) as store, await anyio.open_process(command, stderr=None) as other:
         assert other.stdout is not None
         assert await other.stdout.receive() == b"ready\n"
-        roster = Roster([{"name": "worker", "agent": searcher(FunctionModel(three_turns))}])
+        roster = Roster([SubAgentConfig(name="worker", model=FunctionModel(three_turns))])
         stored: dict[str, float] = {}
         # No slot: nothing happens to a task but that it is stored.
         async with run_engine(store, roster, EngineSettings(max_concurrency=0)) as engine:

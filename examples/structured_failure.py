@@ -5,7 +5,7 @@ account, an answer that is cut off, the limit on its requests. `failure_of` turn
 
 Prints:
 
-    transient: The model provider answered with an error (HTTP 503).
+    transient: The model provider is unavailable (HTTP 503).
       retries: 2; worth delegating again: yes
       attempted: 1 turn, tools called: search. Last: asking the model, with what search returned.
       partial results: First, the studies.

@@ -100,22 +100,58 @@ __all__ = [
     "run_with_retry",
 ]
 
-_MODULES = (
-    "types",
-    "errors",
-    "config",
-    "config.limits",
-    "modes",
-    "prompts",
-    "agents",
-    "history",
-    "failures",
-    "retry",
-    "resume",
-    "engine",
-    "store.sqlite",
-)
-"""Where the names live, cheapest first."""
+_HOMES = {
+    "ANSWER_SUBAGENT_DESCRIPTION": "prompts",
+    "CHECK_TASK_DESCRIPTION": "prompts",
+    "DEFAULT_GENERAL_PURPOSE_DESCRIPTION": "prompts",
+    "DUAL_MODE_SYSTEM_PROMPT": "prompts",
+    "HARD_CANCEL_TASK_DESCRIPTION": "prompts",
+    "LIST_ACTIVE_TASKS_DESCRIPTION": "prompts",
+    "SOFT_CANCEL_TASK_DESCRIPTION": "prompts",
+    "SUBAGENT_SYSTEM_PROMPT": "prompts",
+    "TASK_TOOL_DESCRIPTION": "prompts",
+    "WAIT_TASKS_DESCRIPTION": "prompts",
+    "AgentMessage": "types",
+    "AskUserCallback": "config",
+    "Checkpoint": "history",
+    "CompiledSubAgent": "agents",
+    "ConfigError": "errors",
+    "Engine": "engine",
+    "EngineSettings": "config.limits",
+    "ExecutionMode": "types",
+    "FailureType": "types",
+    "IllegalTransition": "errors",
+    "IncompleteAnswer": "errors",
+    "Limits": "config.limits",
+    "MessageType": "types",
+    "Question": "types",
+    "RetryConfig": "retry",
+    "Roster": "agents",
+    "SubAgentConfig": "config",
+    "SubAgentSpec": "config",
+    "SubagentsError": "errors",
+    "Submission": "engine",
+    "TaskCharacteristics": "types",
+    "TaskFailure": "types",
+    "TaskHandle": "types",
+    "TaskPriority": "types",
+    "TaskStatus": "types",
+    "TaskUsage": "types",
+    "ToolsetFactory": "config",
+    "UsageLimitsFactory": "config",
+    "Waited": "engine",
+    "checkpoint_of": "history",
+    "compute_backoff_delay": "retry",
+    "decide_execution_mode": "modes",
+    "failure_of": "failures",
+    "get_subagent_system_prompt": "prompts",
+    "get_task_instructions_prompt": "prompts",
+    "is_transient_error": "retry",
+    "open_sqlite": "store.sqlite",
+    "run_engine": "engine",
+    "run_with_retry": "resume",
+}
+"""The module that each name comes from."""
 
 
 def __getattr__(name: str) -> object:
@@ -123,15 +159,11 @@ def __getattr__(name: str) -> object:
         from importlib.metadata import version  # here, since it costs more than all the rest of this module
 
         return version("mcp-subagents")
-    if name not in __all__:
+    if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    for module in _MODULES:
-        home = import_module(f"{__name__}.{module}")
-        if name in home.__dict__:
-            value: object = home.__dict__[name]
-            globals()[name] = value
-            return value
-    raise AssertionError(f"{name} is promised in __all__ but lives nowhere")
+    value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:

@@ -4,14 +4,13 @@ import json
 import logging
 import secrets
 from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import anyio
 from anyio.abc import TaskStatus as StartStatus
-from pydantic_ai.messages import ModelMessage
 
 from mcp_subagents import moves
 from mcp_subagents.agents import Roster
@@ -36,6 +35,9 @@ from mcp_subagents.types import (
     utc_now,
 )
 from mcp_subagents.waking import Tally, Wakers
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage
 
 logger = logging.getLogger(__name__)
 
@@ -238,13 +240,20 @@ class Engine:
         """Wake those who wait for a change, and act on what other processes have changed."""
         async with self._store.watch() as changes:
             task_status.started()
-            async for record in changes:
-                if record.handle.status is not TaskStatus.RUNNING:
-                    # Nobody waits for a task to run on, and nothing falls due by it.
-                    self._wakers.wake(record.task_id)
-                    self._dispatcher.ring()
-                if record.handle.status.is_terminal or record.process not in {None, self._store.process}:
-                    self._dispatcher.abort(record.task_id)
+            while True:
+                self._heed(await changes.receive())
+                # What has come in together is heeded together, without a turn of the event loop for each.
+                with suppress(anyio.WouldBlock):
+                    while True:
+                        self._heed(changes.receive_nowait())
+
+    def _heed(self, record: TaskRecord) -> None:
+        if record.handle.status is not TaskStatus.RUNNING:
+            # Nobody waits for a task to run on, and nothing falls due by it.
+            self._wakers.wake(record.task_id)
+            self._dispatcher.ring()
+        if record.handle.status.is_terminal or record.process not in {None, self._store.process}:
+            self._dispatcher.abort(record.task_id)
 
     async def _cancel(self, task_id: str, kind: CancelKind, owner: str) -> TaskHandle:
         await self._owned(task_id, owner)
@@ -256,7 +265,7 @@ class Engine:
             self._dispatcher.abort(task_id)
         return record.handle
 
-    async def history(self, task_id: str, *, owner: str = "local") -> Sequence[ModelMessage]:
+    async def history(self, task_id: str, *, owner: str = "local") -> "Sequence[ModelMessage]":
         """All messages of the task's finished turns."""
         await self._owned(task_id, owner)
         return await stored_history(self._store, task_id)

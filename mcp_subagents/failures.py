@@ -6,11 +6,12 @@ from pydantic_ai.messages import ModelMessage
 from pydantic_ai.usage import RunUsage
 
 from mcp_subagents.errors import IncompleteAnswer
-from mcp_subagents.faults import Fault, classify
+from mcp_subagents.faults import classify
 from mcp_subagents.history import Checkpoint, checkpoint_of, summary_of_steps, text_of_turns
 from mcp_subagents.redact import redact
 from mcp_subagents.texts import encodable, plain
 from mcp_subagents.types import TaskFailure, TaskUsage
+from mcp_subagents.verdicts import Fault
 
 __all__ = ["failure_of", "task_usage"]
 

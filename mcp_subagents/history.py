@@ -13,6 +13,7 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserContent,
     UserPromptPart,
+    repair_messages,
 )
 from pydantic_ai.usage import RunUsage
 
@@ -65,6 +66,23 @@ def resumable(
             history.append(replace(last, state="complete"))
             break
     return history
+
+
+def closed(messages: list[ModelMessage]) -> list[ModelMessage]:
+    """`messages` in a form that takes a new prompt: calls that nobody answered are marked as interrupted.
+
+    pydantic-ai refuses a prompt after open calls, and nobody can say any more whether they were made.
+    """
+    last = messages[-1] if messages else None
+    return repair_messages(messages) if isinstance(last, ModelResponse) and last.tool_calls else messages
+
+
+def answer_on_record(messages: Sequence[ModelMessage]) -> ModelResponse | None:
+    """The last message, if it is an answer that needs nothing more from the model: complete, and no tool call."""
+    last = messages[-1] if messages else None
+    if not isinstance(last, ModelResponse) or last.state != "complete" or last.tool_calls:
+        return None
+    return last if last.text is not None or last.files else None
 
 
 def furthest(new: list[ModelMessage], old: list[ModelMessage]) -> list[ModelMessage]:
@@ -120,8 +138,8 @@ def text_of_turns(messages: Iterable[ModelMessage]) -> str:
     """All that the model has said in its finished turns."""
     texts = (
         part.content.strip()
-        for message in messages
-        if isinstance(message, ModelResponse) and message.state != "interrupted"
+        for message in _finished(messages)
+        if isinstance(message, ModelResponse)
         for part in message.parts
         if isinstance(part, TextPart)
     )
@@ -130,12 +148,18 @@ def text_of_turns(messages: Iterable[ModelMessage]) -> str:
 
 def summary_of_steps(messages: Sequence[ModelMessage]) -> str:
     """What was done so far and what came last, in a sentence or two."""
-    turns = sum(isinstance(message, ModelResponse) and message.state != "interrupted" for message in messages)
-    called = Counter(part.tool_name for part in _parts(messages) if isinstance(part, ToolCallPart))
+    finished = _finished(messages)
+    turns = sum(isinstance(message, ModelResponse) for message in finished)
+    called = Counter(part.tool_name for part in _parts(finished) if isinstance(part, ToolCallPart))
     if not turns:
         return "The first model request; no turn was finished."
     tools = ", ".join(f"{name} x{count}" if count > 1 else name for name, count in sorted(called.items()))
-    return f"{_counted(turns, 'turn')}{f', tools called: {tools}' if tools else ''}. Last: {_last_step(messages)}."
+    return f"{_counted(turns, 'turn')}{f', tools called: {tools}' if tools else ''}. Last: {_last_step(finished)}."
+
+
+def _finished(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
+    """All but the pieces of responses."""
+    return [each for each in messages if not (isinstance(each, ModelResponse) and each.state == "interrupted")]
 
 
 def _last_step(messages: Sequence[ModelMessage]) -> str:

@@ -42,6 +42,22 @@ def message_of(task_id: str, entry: Entry) -> AgentMessage:
     return AgentMessage(**{**body, "type": MessageType(body["type"])}, task_id=task_id, timestamp=entry.at)
 
 
+def nothing(record: TaskRecord) -> Change:
+    """The task stays as it is."""
+    return Change(record=record)
+
+
+def both(first: Move, second: Move) -> Move:
+    """One move after the other, as one: all or nothing."""
+
+    def move(record: TaskRecord) -> Change:
+        before = first(record)
+        after = second(before.record)
+        return Change(record=after.record, entries=(*before.entries, *after.entries))
+
+    return move
+
+
 def start(process: str, at: datetime) -> Move:
     """A new attempt, by `process`."""
 

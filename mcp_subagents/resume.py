@@ -13,13 +13,20 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import anyio
-from pydantic_ai import Agent, AgentRun, AgentRunResult, ModelRequestNode, ModelSettings
+from pydantic_ai import (
+    Agent,
+    AgentRun,
+    AgentRunResult,
+    CallToolsNode,
+    ModelRequestNode,
+    ModelSettings,
+    UserPromptNode,
+)
 from pydantic_ai import exceptions as pai
 from pydantic_ai.agent import AgentModelSettings
 from pydantic_ai.capabilities import AbstractCapability, ProcessEventStream
 from pydantic_ai.messages import ModelMessage, ModelResponse, UserPromptPart
 from pydantic_ai.models import Model
-from pydantic_ai.settings import merge_model_settings
 from pydantic_ai.usage import RunUsage
 from pydantic_graph import End
 
@@ -28,7 +35,9 @@ from mcp_subagents.errors import IncompleteAnswer
 from mcp_subagents.faults import classify
 from mcp_subagents.history import (
     Checkpoint,
+    answer_on_record,
     attach_checkpoint,
+    closed,
     furthest,
     holds_news,
     is_same,
@@ -97,7 +106,10 @@ async def run_with_retry(
                 # In the handler, so that whatever is raised here shows the failure that it followed.
                 if on_retry is not None:
                     await _maybe_await(on_retry(work.retries + 1, exc, delay))
-                await _back_off(delay, sleep, lambda: edge.is_cancelled() or work.is_cancelled())
+                if cancel_check is None and work.token is None:
+                    await sleep(delay)
+                else:
+                    await _back_off(delay, sleep, lambda: edge.is_cancelled() or work.is_cancelled())
                 edge.stop_if_asked()
             work.retries += 0 if work.is_cancelled() else 1
     except BaseException as exc:
@@ -186,13 +198,14 @@ class _Work:
             _ModelErrorsOfTools(),
             *([ProcessEventStream[Any](handler)] if handler is not None else ()),
         ]
-        kwargs.setdefault("infer_name", False)
         usage = kwargs.pop("usage", None)
+        history = resumable(kwargs.pop("message_history", None) or ())
+        deferred = kwargs.pop("deferred_tool_results", None)
         return cls(
             agent=agent,
             prompt=prompt,
-            history=resumable(kwargs.pop("message_history", None) or ()),
-            deferred=kwargs.pop("deferred_tool_results", None),
+            history=history if prompt is None or deferred is not None else closed(history),
+            deferred=deferred,
             usage=RunUsage() if usage is None else usage,
             kwargs=kwargs,
             ends_at=None if timeout is None else time.monotonic() + timeout,
@@ -262,6 +275,8 @@ class _Work:
 async def _step(run: AgentRun[Any, Any], node: Any, edge: _Edge) -> Any:
     """Run `node`, and return the next one."""
     edge.stop_if_asked()
+    if Agent.is_user_prompt_node(node):
+        return await _begin(run, node)
     if not Agent.is_model_request_node(node):
         return await run.next(node)
     await edge.steer(node)
@@ -269,6 +284,18 @@ async def _step(run: AgentRun[Any, Any], node: Any, edge: _Edge) -> Any:
     if Agent.is_call_tools_node(following):
         refuse_cut_stream(following.model_response)
     return following
+
+
+async def _begin(run: AgentRun[Any, Any], node: UserPromptNode[Any, Any]) -> Any:
+    """Run the first node, and return the next one: for a run that has its answer, the one that gives it again.
+
+    So does pydantic-ai, unless there are instructions: then it would ask the model once more.
+    """
+    goes_on = node.user_prompt is not None or node.deferred_tool_results is not None
+    has_answer = not goes_on and answer_on_record(run.all_messages()) is not None
+    following = await run.next(node)
+    answer = answer_on_record(run.all_messages()) if has_answer else None
+    return following if answer is None else CallToolsNode[Any, Any](answer)
 
 
 def _reached(run: AgentRun[Any, Any], node: Any, exc: BaseException | None) -> list[ModelMessage]:
@@ -307,8 +334,8 @@ def _without_client_retries(settings: AgentModelSettings[Any] | None, model: obj
         return settings
     off = ModelSettings(max_retries=0)
     if callable(settings):
-        return lambda ctx: merge_model_settings(off, settings(ctx)) or off
-    return merge_model_settings(off, settings)
+        return lambda ctx: off | settings(ctx)
+    return off | (settings or {})
 
 
 async def _back_off(delay: float, sleep: Callable[[float], Awaitable[None]], is_cancelled: Callable[[], bool]) -> None:

@@ -87,9 +87,9 @@ _CONFIG_KEYS: Mapping[str, str] = {
 
 
 def is_transient_error(exc: BaseException) -> bool:
-    """Whether `exc` is a passing fault of a model, its gateway or the network there, so that resuming may get past it.
+    """Whether `exc` is a transient fault of a model, its gateway or the network there: resuming may get past it.
 
-    A broken connection of anything else (a tool, a handler) is none, although it may pass as well.
+    A broken connection of anything else (a tool, a handler) is none, although it may be over soon as well.
     """
     return classify(exc).is_transient
 

@@ -88,6 +88,7 @@ class Attempt:
         self._counted_at = time.monotonic()
         self._carried: frozenset[str] = frozenset()
         self._in_tools = False
+        self._last_turn: Move | None = None
         self._tools = ToolJournal(
             append=self._append,
             park=self._park,
@@ -110,7 +111,11 @@ class Attempt:
             raise
 
     async def _settle(self, move: Move) -> None:
+        """Store what `move` makes of the task, together with the turn that was not recorded yet, if there is one."""
+        if self._last_turn is not None:
+            move = moves.both(self._last_turn, move)
         await self._store.change(self._lease.task_id, move, lease=self._lease)
+        self._last_turn = None
 
     async def _work(self) -> Move | None:
         """Run the agent, and say what becomes of the task, if that is not stored already."""
@@ -155,7 +160,7 @@ class Attempt:
     def _answer_on_record(self) -> str | None:
         """The answer, if the last attempt recorded it and was lost before it could say so."""
         last = self._history[-1] if self._history else None
-        if not isinstance(last, ModelResponse) or any(not isinstance(part, TextPart) for part in last.parts):
+        if not isinstance(last, ModelResponse) or not _ends_the_task(last):
             return None
         whole = last.finish_reason in {None, "stop"} and (last.text or "").strip()
         return last.text if whole else None
@@ -214,6 +219,8 @@ class Attempt:
 
     async def _before_request(self, node: ModelRequestNode[Any, Any]) -> None:
         """The turn boundary: obey a soft cancel, and take the mail along."""
+        if self._last_turn is not None:
+            await self._settle(moves.nothing)
         record = await self._store.read(self._lease.task_id)
         if record.lease != self._lease or record.handle.status is not TaskStatus.RUNNING:
             raise LeaseLost(self._lease.task_id, self._lease.attempt)
@@ -241,8 +248,12 @@ class Attempt:
             attempt=self._lease.attempt,
         )
         usage = task_usage(self._usage)
-        move = moves.finish_turn(entry, usage=usage, seconds=self._seconds(), delivered=self._carried)
-        await self._settle(move)
+        turn = moves.finish_turn(entry, usage=usage, seconds=self._seconds(), delivered=self._carried)
+        if self._subagent.is_ours and _ends_the_task(messages[-1]):
+            # It is recorded in the same commit as the end of the task, which comes next.
+            self._last_turn = turn
+        else:
+            await self._settle(turn)
         self._history, self._carried, self._failures = messages, frozenset(), 0
         self._tools.turn += 1
         self._tools.answers = {}
@@ -328,6 +339,11 @@ class Attempt:
         now = time.monotonic()
         passed, self._counted_at = now - self._counted_at, now
         return passed
+
+
+def _ends_the_task(message: ModelMessage) -> bool:
+    """Whether this response is the answer, as far as can be told: no tools are called, and nothing is missing."""
+    return isinstance(message, ModelResponse) and all(isinstance(part, TextPart) for part in message.parts)
 
 
 def _run_usage(usage: TaskUsage | None) -> RunUsage:

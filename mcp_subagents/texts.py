@@ -2,6 +2,11 @@
 
 import re
 
+from mcp_subagents.redact import redact
+
+_LONGEST = 300
+_LONGEST_LOOK = 100_000
+"""How much of a text is looked at for its first line; far more than is shown, so that no secret is cut in two."""
 _ESCAPES = re.compile(
     r"""(?:\x1b\[|\x9b)[0-?]{0,64}[ -/]{0,8}[@-~]       # colours, moves of the cursor
       | \x1b\][^\x07\x1b]{0,2000}(?:\x07|\x1b\\)        # titles, links
@@ -31,3 +36,9 @@ def first_line(text: str) -> str:
     """The first line of `text` that says something, with single spaces."""
     lines = (" ".join(line.split()) for line in plain(text).split("\n"))
     return next((line for line in lines if line), "")
+
+
+def brief(text: str) -> str:
+    """The first line of `text`, without secrets and of a length one likes to read."""
+    line = redact(first_line(text[:_LONGEST_LOOK])).rstrip(" .,;:")
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

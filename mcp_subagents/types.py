@@ -75,7 +75,7 @@ class FailureType(StrEnum):
     """What kind of failure it was, so that the caller can choose what to do about it."""
 
     TRANSIENT = "transient"
-    """A passing fault outlasted the retries: the same task may succeed later."""
+    """A transient fault outlasted the retries: the same task may succeed later."""
     PERMANENT = "permanent"
     """Asking again is futile until somebody changes the set-up."""
     VALIDATION = "validation"

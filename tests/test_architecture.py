@@ -11,13 +11,17 @@ PACKAGE = Path(__file__).resolve().parent.parent / "mcp_subagents"
 FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 ORDER = [
-    *("errors", "types", "redact", "texts", "config", "modes", "prompts"),
-    *("history", "faults", "answers", "failures", "retry", "resume"),
-    *("store", "dispatch", "agents", "runner", "engine", "server", "cli", "testing", "__main__", "__init__"),
+    *("errors", "types", "records", "moves", "redact", "texts", "config", "modes", "prompts"),
+    *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
+    *("store", "dispatch", "past", "journal", "asking", "agents", "runner"),
+    *("waking", "housekeeping", "engine", "stopping", "server", "cli", "testing", "__main__", "__init__"),
 ]
 """A part imports only from parts before it."""
 
-AGENTS = {"history", "faults", "answers", "failures", "retry", "resume", "agents", "runner", "testing"}
+AGENTS = {
+    *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
+    *("past", "journal", "asking", "agents", "runner", "testing"),
+}
 DOORS = {
     "pydantic_ai": AGENTS,
     "pydantic_graph": AGENTS,

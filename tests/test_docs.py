@@ -10,12 +10,14 @@ import sys
 import textwrap
 import tomllib
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import mcp_subagents
+from mcp_subagents.config.limits import EngineSettings, Limits
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -156,9 +158,10 @@ def test_the_readme_claims_the_name_in_server_json() -> None:
     assert re.search(rf"{re.escape(marker)}(?![\w./-])", README)
 
 
-# Written so that neither pattern matches its own source.
+# Written so that neither pattern matches its own source. `me` and `you` are nobody: their homes are samples.
 REGISTRY = r"(?i)pypi\.(?:org|io)|pythonhosted\.|npmjs\.|anaconda\.|/simple(?=[/\"'\s])|index[-_]url"
-MACHINE_PATH = r"(?<![\w.~/])/(?:home|Users|root|work|tmp|private|mnt)/\w|\b[A-Z]:\\\w"
+HOME = r"(?:home|Users)/(?!(?:me|yours?|you)\b)\w|root/\w"
+MACHINE_PATH = rf"(?<![\w.~/])/(?:{HOME}|(?:work|tmp|private)/\w)|\b[A-Z]:\\\w"
 
 
 @pytest.mark.parametrize("pattern", [REGISTRY, MACHINE_PATH], ids=["package registry", "path of a machine"])
@@ -175,3 +178,19 @@ def test_no_file_names_a(pattern: str) -> None:
 
 def test_no_file_names_the_path_of_this_checkout() -> None:
     assert [path for path, text in text_files() if str(ROOT) in text] == []
+
+
+def test_every_limit_and_setting_is_told_with_its_default():
+    text = section(README, "Tasks that survive")
+    told = {
+        name: row.strip("|").split("|")[1].strip().replace(",", "")
+        for row in text.splitlines()
+        if row.startswith("|")
+        for name in re.findall(r"`([^`]+)`", row.strip("|").split("|")[0])
+    }
+    told.pop("EngineSettings")
+    settings, limits = EngineSettings(), Limits()
+    real = {each.name: getattr(settings, each.name) for each in fields(EngineSettings)}
+    real |= {each.name: getattr(limits, each.name) for each in fields(Limits)}
+    words = {name: "none" if value is None else str(value) for name, value in real.items()}
+    assert told == {**words, "limits": "the table above"}

@@ -1,17 +1,19 @@
 """Exceptions as people read them: told for what they are, whatever they are."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, Field, ValidationError
 from pydantic_ai import exceptions as pai
-from pydantic_ai.exceptions import FallbackExceptionGroup, ModelConnectionError, UserError
+from pydantic_ai.exceptions import FallbackExceptionGroup, ModelConnectionError, ModelHTTPError, UserError
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 
 from mcp_subagents import FailureType, SubAgentSpec, failure_of, is_transient_error
 from mcp_subagents.errors import ConfigError
 from mcp_subagents.faults import classify
+from mcp_subagents.verdicts import Fault
 
 
 class TransportError(Exception):
@@ -20,10 +22,6 @@ class TransportError(Exception):
 
 class APIConnectionError(Exception):
     """As the providers' clients name theirs."""
-
-
-class Overloaded(Exception):
-    status_code = 529
 
 
 class Mute(Exception):
@@ -44,19 +42,128 @@ class Touchy(Exception):
 
 @pytest.mark.parametrize(
     "exc",
-    [ConnectionError("lost"), ConnectionResetError("lost"), TransportError("lost"), APIConnectionError(), Overloaded()],
+    [ConnectionError("lost"), ConnectionResetError("lost"), TransportError("lost"), APIConnectionError("lost")],
     ids=lambda exc: type(exc).__name__,
 )
 def test_a_connection_that_is_not_the_models_may_pass_but_is_no_reason_to_ask_the_model_again(exc: Exception):
-    failure = failure_of(exc)
-    assert (failure.failure_type, failure.is_retryable) == (FailureType.TRANSIENT, True)
-    assert not is_transient_error(exc)
+    assert classify(exc) == Fault(
+        failure_type=FailureType.TRANSIENT,
+        message=f"A connection failed: {type(exc).__name__}: lost.",
+        remedy="Delegate the same task again later.",
+        is_retryable=True,
+    )
 
 
-def test_a_fallback_chain_passes_with_the_models_connection_only():
-    ours, theirs = ConnectionError("lost"), ModelConnectionError("m", "lost")
-    assert not is_transient_error(FallbackExceptionGroup("all failed", [ours]))
-    assert is_transient_error(FallbackExceptionGroup("all failed", [ours, theirs]))
+# Several at once
+
+
+BUSY = ModelHTTPError(503, "m")
+REFUSED = ModelHTTPError(401, "m")
+LOST = ModelConnectionError("m", "lost")
+OURS = ConnectionError("lost")
+
+
+def asking_for(seconds: float, status: int = 429) -> ModelHTTPError:
+    return ModelHTTPError(status, "m", retry_after=seconds)
+
+
+def chain(*failed: Exception) -> Fault:
+    return classify(FallbackExceptionGroup("all failed", failed))
+
+
+@pytest.mark.parametrize(
+    ("failed", "type", "is_transient", "is_retryable"),
+    [
+        ([REFUSED], "permanent", False, False),
+        ([REFUSED, BUSY], "transient", True, True),
+        ([OURS], "transient", False, True),
+        ([REFUSED, OURS], "transient", False, True),
+        ([OURS, LOST], "transient", True, True),
+        ([pai.ModelRequestTimeout("m", 5.0), REFUSED], "timeout", True, True),
+    ],
+    ids=[
+        *("refused", "one of them is busy", "a connection that is not the model's", "refused, and no connection"),
+        *("one of the connections is the model's", "one of them is too slow"),
+    ],
+)
+def test_a_fallback_chain_is_transient_if_one_of_its_models_may_come_back(
+    failed: list[Exception], type: str, is_transient: bool, is_retryable: bool
+):
+    fault = chain(*failed)
+    assert (fault.failure_type, fault.is_transient, fault.is_retryable) == (type, is_transient, is_retryable)
+
+
+@pytest.mark.parametrize(
+    ("failed", "seconds"),
+    [
+        ([BUSY, BUSY], None),
+        ([asking_for(30.0), BUSY], 30.0),
+        ([BUSY, asking_for(30.0)], 30.0),
+        ([asking_for(30.0), asking_for(5.0)], 30.0),
+        ([asking_for(5.0), asking_for(30.0)], 30.0),
+        ([asking_for(0.0), BUSY], 0.0),
+        ([asking_for(5.0), asking_for(3600.0, status=401)], 5.0),
+        ([asking_for(3600.0, status=401)], 3600.0),
+    ],
+    ids=[
+        *("none asks for time", "the first asks", "the second asks", "the first asks for more"),
+        *("the second asks for more", "one asks for none", "one that will not come back asks", "only that one"),
+    ],
+)
+def test_a_fallback_chain_is_left_alone_for_as_long_as_any_model_asks_that_may_come_back(
+    failed: list[Exception], seconds: float | None
+):
+    assert chain(*failed).retry_after == seconds
+
+
+def test_a_fallback_chain_is_crowded_if_a_model_is_that_may_come_back():
+    assert chain(BUSY, asking_for(1.0)).is_congestion
+    assert not chain(BUSY, REFUSED).is_congestion
+
+
+def test_a_fallback_chain_is_told_model_by_model():
+    assert chain(REFUSED, BUSY).message == (
+        "Every model of the fallback chain failed: 1. The model provider refused the credentials for 'm' (HTTP 401). "
+        "2. The model provider is unavailable (HTTP 503)."
+    )
+
+
+@pytest.mark.parametrize("exc", [BUSY, REFUSED, OURS, ValueError("odd"), asyncio.CancelledError()], ids=repr)
+def test_a_group_of_one_is_that_one(exc: BaseException):
+    assert classify(BaseExceptionGroup("one", [BaseExceptionGroup("deeper", [exc])])) == classify(exc)
+
+
+@pytest.mark.parametrize(
+    ("failed", "telling", "is_transient", "seconds"),
+    [
+        ([BUSY, LOST], BUSY, True, None),
+        ([asking_for(5.0), asking_for(30.0)], asking_for(5.0), True, 30.0),
+        ([BUSY, OURS], OURS, False, None),
+        ([BUSY, OURS, REFUSED, ValueError("odd")], REFUSED, False, None),
+        ([asyncio.CancelledError(), BUSY], BUSY, True, None),
+        ([asyncio.CancelledError(), pai.RunCancelled("")], asyncio.CancelledError(), False, None),
+    ],
+    ids=[
+        *("all transient", "all transient, some ask for time", "one is not the model's", "some are permanent"),
+        *("one was cancelled for it", "all were cancelled"),
+    ],
+)
+def test_the_worst_of_a_group_tells_most(
+    failed: list[BaseException], telling: BaseException, is_transient: bool, seconds: float | None
+):
+    expected = classify(telling)
+    message = f"{expected.message} ({len(failed) - 1} more failed with it.)"
+    fault = classify(BaseExceptionGroup("some", [failed[0], BaseExceptionGroup("others", failed[1:])]))
+    assert fault == replace(expected, message=message, is_transient=is_transient, retry_after=seconds)
+
+
+def test_a_fallback_chain_in_a_group_is_one_failure():
+    group = FallbackExceptionGroup("all failed", [REFUSED, BUSY])
+    assert classify(ExceptionGroup("one", [group])) == classify(group)
+    assert not is_transient_error(ExceptionGroup("two", [group, ValueError("odd")]))
+
+
+# One by one
 
 
 @pytest.mark.parametrize(

@@ -236,6 +236,19 @@ def test_what_was_seen_is_no_longer_unread():
     assert moves.see()(seen).record is seen
 
 
+def test_nothing_leaves_a_task_as_it_is():
+    assert moves.nothing(RUNNING).record is RUNNING
+    assert moves.nothing(RUNNING).entries == ()
+
+
+def test_two_moves_can_be_made_as_one():
+    change = moves.both(SEND, SOFT)(RUNNING)
+    assert change.record == made(RUNNING, SEND, SOFT)
+    assert [type for type, _, _ in told(change)] == [MessageType.TASK_UPDATE, MessageType.CANCEL_REQUEST]
+    with pytest.raises(MailWaiting):
+        moves.both(SEND, COMPLETE)(RUNNING)
+
+
 # What moves refuse
 
 LEGAL: Sequence[tuple[Move, set[TaskStatus]]] = (

@@ -2,7 +2,7 @@
 
 import asyncio
 import dataclasses
-from collections.abc import Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from typing import Any
 
 import anyio
@@ -13,24 +13,29 @@ from pydantic_ai import (
     CancellationToken,
     DeferredToolRequests,
     DeferredToolResults,
+    FunctionToolset,
     PromptedOutput,
     TextOutput,
     ToolOutput,
 )
+from pydantic_ai.agent import WrapperAgent
 from pydantic_ai.capabilities import Hooks, ProcessHistory
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelHTTPError, ModelRetry, RunCancelled
 from pydantic_ai.messages import (
+    BinaryImage,
+    FilePart,
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
     ModelResponse,
     SystemPromptPart,
     TextPart,
+    ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
     UserPromptPart,
 )
-from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.models.function import AgentInfo, DeltaToolCall, FunctionModel
 from pydantic_ai.tools import RunContext
 
 from mcp_subagents import Checkpoint, IncompleteAnswer, RetryConfig, checkpoint_of, failure_of, run_with_retry
@@ -246,6 +251,125 @@ async def test_a_model_without_retries_of_its_own_gets_no_setting_for_them():
     await run(Agent(Bare(answer)))
     await run(Agent(FunctionModel(answer)))
     assert seen == [None, {"max_retries": 0}]
+
+
+# Histories that end in a response
+
+
+ANSWERED: list[ModelMessage] = [ModelRequest(parts=[UserPromptPart("Go.")]), ModelResponse(parts=[TextPart("42")])]
+
+
+def plain_agent(model: ScriptedModel) -> Agent[Any, Any]:
+    return Agent(model)
+
+
+def instructed(model: ScriptedModel) -> Agent[Any, Any]:
+    return Agent(model, instructions=["Be brief.", lambda: "It is noon."])
+
+
+def instructed_by_a_toolset(model: ScriptedModel) -> Agent[Any, Any]:
+    return Agent(model, toolsets=[FunctionToolset(instructions="Use me.")])
+
+
+def with_system_prompts(model: ScriptedModel) -> Agent[Any, Any]:
+    agent = Agent(model, system_prompt="Be brief.", instructions="Be kind.")
+    agent.system_prompt(dynamic=True)(lambda: "It is noon.")
+    return agent
+
+
+def validated(model: ScriptedModel) -> Agent[Any, Any]:
+    agent = Agent(model, instructions="Be brief.")
+    agent.output_validator(lambda output: output)
+    return agent
+
+
+AGENTS = [plain_agent, instructed, instructed_by_a_toolset, with_system_prompts, validated]
+
+
+@pytest.mark.parametrize("build", AGENTS, ids=lambda build: build.__name__.replace("_", " "))
+async def test_a_run_that_has_its_answer_gives_it_again_without_asking_the_model(build: Any):
+    model = ScriptedModel("42")
+    agent = build(model)
+    told: list[Checkpoint] = []
+    await run(agent, on_checkpoint=told.append)
+    result = await resume(agent, told[-1])
+    assert (result.output, len(model.requests), result.usage.requests) == ("42", 1, 0)
+    assert len(result.all_messages()) == 2
+
+
+@pytest.mark.parametrize("build", AGENTS, ids=lambda build: build.__name__.replace("_", " "))
+async def test_a_new_prompt_or_a_request_after_an_answer_is_sent(build: Any):
+    for prompt, history in (("Sure?", ANSWERED), (None, [*ANSWERED, ModelRequest(parts=[UserPromptPart("Sure?")])])):
+        model = ScriptedModel("Sure.")
+        result = await run(build(model), prompt, run_kwargs={"message_history": history})
+        assert (result.output, prompts(model.requests[0])) == ("Sure.", ["Go.", "Sure?"])
+
+
+async def test_a_recorded_answer_of_a_structured_kind_is_made_again():
+    model = ScriptedModel()
+    agent = Agent(model, output_type=PromptedOutput(list[int]), instructions="Be brief.")
+    history = [ANSWERED[0], ModelResponse(parts=[TextPart('{"response": [1, 2]}')])]
+    assert (await run(agent, None, run_kwargs={"message_history": history})).output == [1, 2]
+
+
+async def test_a_recorded_answer_that_the_validator_refuses_is_asked_for_again_with_the_instructions():
+    agent = Agent(model := ScriptedModel("43"), instructions="Be brief.")
+
+    @agent.output_validator
+    def check(output: str) -> str:
+        if output == "42":
+            raise ModelRetry("not that one")
+        return output
+
+    assert check
+    assert (await run(agent, None, run_kwargs={"message_history": ANSWERED})).output == "43"
+    [request] = model.requests
+    assert isinstance(request[-1], ModelRequest)
+    assert request[-1].instructions == "Be brief."
+
+
+@pytest.mark.parametrize("instructions", [None, "Be brief."], ids=["without instructions", "with instructions"])
+async def test_a_recorded_piece_of_an_answer_is_refused(instructions: str | None):
+    cut = ModelResponse(parts=[TextPart("4")], finish_reason="length")
+    agent = Agent(ScriptedModel(), instructions=instructions)
+    with pytest.raises(IncompleteAnswer):
+        await run(agent, None, run_kwargs={"message_history": [ANSWERED[0], cut]})
+
+
+@pytest.mark.parametrize(
+    "last",
+    [ModelResponse(parts=[]), ModelResponse(parts=[ThinkingPart("Hm.")])],
+    ids=["nothing", "only thoughts"],
+)
+async def test_a_recorded_response_that_says_nothing_is_no_answer(last: ModelResponse):
+    model = ScriptedModel("42")
+    result = await run(
+        Agent(model, instructions="Be brief."), None, run_kwargs={"message_history": [ANSWERED[0], last]}
+    )
+    assert (result.output, len(model.requests)) == ("42", 1)
+
+
+async def test_a_recorded_picture_is_an_answer():
+    picture = BinaryImage(b"x", media_type="image/png")
+    agent = Agent(ScriptedModel(), output_type=BinaryImage, instructions="Draw.", defer_model_check=True)
+    history = [ANSWERED[0], ModelResponse(parts=[FilePart(picture)])]
+    assert (await run(agent, None, run_kwargs={"message_history": history})).output == picture
+
+
+async def test_a_new_prompt_after_calls_that_nobody_answered_is_sent_with_the_calls_marked_as_interrupted():
+    ran: list[str] = []
+
+    def search() -> str:
+        ran.append("search")
+        return "found"
+
+    history: list[ModelMessage] = [ANSWERED[0], ModelResponse(parts=[ToolCallPart("search", {}, "call-1")])]
+    model = ScriptedModel("42")
+    result = await run(Agent(model, tools=[search]), "Never mind.", run_kwargs={"message_history": history})
+    assert (result.output, ran) == ("42", [])
+    assert prompts(model.requests[0]) == ["Go.", "Never mind."]
+    assert returned(model.requests[0]) == ["The tool call was interrupted before a result was produced."]
+    assert len(history) == 2
 
 
 # Deferred results and the prompt that comes with them
@@ -516,7 +640,54 @@ async def test_a_broken_connection_that_is_not_the_models_costs_no_further_reque
     assert calls == [where]
 
 
+async def test_the_agents_own_handler_receives_the_events():
+    seen: list[str] = []
+
+    async def listen(ctx: object, events: AsyncIterable[object]) -> None:
+        seen.extend([type(event).__name__ async for event in events])
+
+    class Observed(WrapperAgent[None, str]):
+        @property
+        def event_stream_handler(self) -> Any:
+            return listen
+
+    def search() -> str:
+        return "found"
+
+    async def speak(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str | dict[int, DeltaToolCall]]:
+        if returned(messages):
+            yield "42"
+        else:
+            yield {0: DeltaToolCall("search", "{}")}
+
+    agent = Observed(Agent(FunctionModel(stream_function=speak), tools=[search]))
+    assert (await run(agent)).output == "42"  # pyright: ignore[reportArgumentType]  # any kind of agent will do
+    assert seen.count("FunctionToolResultEvent") == 1
+    other: list[object] = []
+
+    async def instead(ctx: object, events: AsyncIterable[object]) -> None:
+        other.extend([event async for event in events])
+
+    seen.clear()
+    await run(agent, event_stream_handler=instead)  # pyright: ignore[reportArgumentType]
+    assert (seen, len(other) > 0) == ([], True)
+
+
 # Backoff
+
+
+async def test_a_backoff_that_nothing_can_end_is_one_sleep_in_the_same_task():
+    tasks: list[object] = []
+
+    async def sleep(delay: float) -> None:
+        tasks.append(asyncio.current_task())
+        tasks.append(len(asyncio.all_tasks()))
+
+    await run(Agent(ScriptedModel(BUSY, "42")), sleep=sleep)
+    await run(Agent(ScriptedModel(BUSY, "42")), sleep=sleep, cancel_check=lambda: False)
+    alone, watched = tasks[1], tasks[3]
+    assert tasks[0] is asyncio.current_task()
+    assert (alone, watched) == (len(asyncio.all_tasks()), len(asyncio.all_tasks()) + 1)
 
 
 async def nap(delay: float) -> None:

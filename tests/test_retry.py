@@ -2,13 +2,14 @@
 
 import asyncio
 import math
+from dataclasses import replace
 from typing import Any
 
 import anyio
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic_ai import Agent, CancellationToken, DeferredToolRequests, RunContext, UsageLimits
+from pydantic_ai import Agent, CancellationToken, Conversation, DeferredToolRequests, RunContext, UsageLimits
 from pydantic_ai.exceptions import (
     CallDeferred,
     ModelAPIError,
@@ -31,6 +32,7 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage, RunUsage
 
 from mcp_subagents import (
@@ -183,10 +185,27 @@ async def test_retry_after_is_the_least_wait(asked: float, backoff: float, waite
     assert slept == [waited]
 
 
-async def test_a_provider_that_wants_to_be_left_alone_for_hours_is_not_waited_for():
+@pytest.mark.parametrize(
+    ("asked", "longest_backoff", "waited"),
+    [(3600, 30.0, 3600.0), (3601, 30.0, None), (7200, 7200.0, 7200.0), (7201, 7200.0, None)],
+    ids=["an hour", "more than an hour", "more, as the policy waits itself", "more than that"],
+)
+def test_a_provider_that_wants_to_be_left_alone_for_hours_is_not_waited_for(
+    asked: int, longest_backoff: float, waited: float | None
+):
+    limited = ModelHTTPError(429, "scripted", headers={"retry-after": str(asked)})
+    assert RetryConfig(max_delay=longest_backoff).delay_after(limited, 1) == waited
+
+
+async def test_a_failure_that_is_not_waited_for_is_raised():
     limited = ModelHTTPError(429, "scripted", headers={"retry-after": "86400"})
     with pytest.raises(ModelHTTPError):
         await Searches(limited).run()
+
+
+def test_a_backoff_of_nothing_stays_nothing_however_often():
+    config = RetryConfig(initial_delay=0.0, max_delay=30.0, jitter=False)
+    assert [compute_backoff_delay(attempt, config) for attempt in (1, 2, 10**6)] == [0.0, 0.0, 0.0]
 
 
 @given(
@@ -543,10 +562,28 @@ async def test_an_answer_to_a_question_is_applied_once_although_the_model_fails(
 async def test_a_conversation_goes_on_with_its_history_and_usage():
     script = Searches("First.", BUSY, "Second.")
     first = await script.run()
-    second = await script.run("And then?", run_kwargs={"conversation": first.conversation})
+    # Its messages do not tell the id of the conversation.
+    messages = [replace(message, conversation_id=None) for message in first.all_messages()]
+    conversation = Conversation(messages=messages, usage=first.usage, conversation_id="talk-1")
+    second = await script.run("And then?", run_kwargs={"conversation": conversation})
     assert user_texts(script.model.requests[-1]) == ["Find it.", "And then?"]
-    assert second.usage.requests == 2
-    assert first.usage.requests == 1
+    assert second.conversation_id == "talk-1"
+    assert (second.usage.requests, conversation.usage.requests) == (2, 1)
+
+
+async def test_what_is_given_next_to_a_conversation_outweighs_it():
+    script = Searches("First.", "Second.")
+    first = await script.run()
+    usage = RunUsage(requests=5)
+    kwargs: dict[str, Any] = {
+        "conversation": first.conversation,
+        "message_history": [],
+        "usage": usage,
+        "conversation_id": "talk-2",
+    }
+    second = await script.run("And then?", run_kwargs=kwargs)
+    assert (second.conversation_id, usage.requests) == ("talk-2", 6)
+    assert user_texts(script.model.requests[-1]) == ["And then?"]
 
 
 async def test_a_fallback_chain_whose_models_are_all_busy_is_retried():
@@ -566,7 +603,7 @@ async def test_the_model_is_told_when_the_model_inside_a_tool_fails():
         result = await run_with_retry(Agent(model, tools=[delegate]), "Go.", run_kwargs={}, retry=AT_ONCE)
     assert result.output == "I did it myself."
     assert tool_returns(model.requests[-1]) == [
-        "The tool's own model failed. The model provider answered with an error (HTTP 503)."
+        "The tool's own model failed. The model provider is unavailable (HTTP 503)."
     ]
 
 
@@ -662,12 +699,11 @@ async def test_an_answer_without_any_part_is_an_error_too():
         await Searches(*[ModelResponse(parts=[])] * 2, retries=1).run()
 
 
-async def test_a_structured_answer_was_validated_and_may_end_at_the_limit():
+async def test_a_structured_answer_that_ended_at_the_limit_is_not_whole_although_it_is_valid():
+    # Some clients complete half an object, and some providers send one: what was left out has its default.
     call = ModelResponse(parts=[ToolCallPart("final_result", {"response": 42})], finish_reason="length")
-    model = ScriptedModel(call)
-    with anyio.fail_after(5):
-        result = await run_with_retry(Agent(model, output_type=int), "Go.", run_kwargs={}, retry=AT_ONCE)
-    assert result.output == 42
+    with pytest.raises(IncompleteAnswer, match="output limit"), anyio.fail_after(5):
+        await run_with_retry(Agent(ScriptedModel(call), output_type=int), "Go.", run_kwargs={}, retry=AT_ONCE)
 
 
 def test_an_exception_from_elsewhere_carries_no_checkpoint():
@@ -675,15 +711,64 @@ def test_an_exception_from_elsewhere_carries_no_checkpoint():
     assert checkpoint_of(ValueError("elsewhere").__cause__) is None
 
 
-async def test_settings_that_are_made_for_each_request_are_kept():
-    seen: list[Any] = []
+def lukewarm(ctx: RunContext[None]) -> Any:
+    return {"temperature": ctx.run_step / 2}
 
-    def settings(ctx: RunContext[None]) -> Any:
-        seen.append(ctx.run_step)
-        return {"temperature": 0.5}
 
-    await Searches("42").run(run_kwargs={"model_settings": settings})
-    assert seen
+def persistent(ctx: RunContext[None]) -> Any:
+    return {"max_retries": 2}
+
+
+@pytest.mark.parametrize(
+    ("settings", "seen"),
+    [
+        (None, {"max_retries": 0}),
+        ({"temperature": 0.5}, {"max_retries": 0, "temperature": 0.5}),
+        ({"max_retries": 2}, {"max_retries": 2}),
+        (lukewarm, {"max_retries": 0, "temperature": 0.5}),
+        (persistent, {"max_retries": 2}),
+    ],
+    ids=["none", "some", "some with retries", "made for each request", "made for each request, with retries"],
+)
+async def test_the_clients_retries_are_off_unless_the_settings_of_the_run_say_otherwise(settings: Any, seen: Any):
+    asked_with: list[Any] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        asked_with.append(info.model_settings)
+        return ModelResponse(parts=[TextPart("42")])
+
+    agent = Agent(FunctionModel(answer), model_settings={"max_retries": 5})
+    with anyio.fail_after(5):
+        await run_with_retry(agent, "Go.", run_kwargs={"model_settings": settings}, retry=AT_ONCE)
+    assert asked_with == [seen]
+
+
+async def test_an_agent_without_a_name_stays_so():
+    agent = Agent(ScriptedModel("42"))
+    await run_with_retry(agent, "Go.", run_kwargs={}, retry=AT_ONCE)
+    assert agent.name is None
+
+
+@pytest.mark.parametrize("wanted", [False, True], ids=["by our rules", "by a predicate that says yes"])
+async def test_a_model_error_of_an_output_validator_is_not_the_models(wanted: bool):
+    trouble = [BUSY]
+    script = Searches("42", "43")
+
+    @script.agent.output_validator
+    def check(output: str) -> str:
+        if trouble:
+            raise trouble.pop()
+        return output
+
+    assert check
+    if wanted:
+        result = await script.run(retry=RetryConfig(initial_delay=0.0, retry_on=lambda exc: True))
+        assert result.output == "42"
+    else:
+        with pytest.raises(ModelHTTPError):
+            await script.run()
+    # Resumed or not, the model had answered.
+    assert len(script.model.requests) == 1
 
 
 async def test_a_bare_transport_error_is_resumed():

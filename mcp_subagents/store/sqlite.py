@@ -22,15 +22,17 @@ from mcp_subagents.store.sqlite_life import BEAT_EVERY, Clock, Life, steady_cloc
 from mcp_subagents.store.sqlite_prune import delete_ended, shrink
 from mcp_subagents.store.sqlite_query import counting, literals, selection
 from mcp_subagents.store.sqlite_queue import POSITION, Starts, cool_down, cooling, next_due
-from mcp_subagents.store.sqlite_rows import TASK, entry_of, micros, only, record_of, tasks
+from mcp_subagents.store.sqlite_recent import Recent
+from mcp_subagents.store.sqlite_rows import CHANGED, TASK, entry_of, micros, only, record_of, tasks
 from mcp_subagents.store.sqlite_watch import Follower
-from mcp_subagents.store.sqlite_writer import Transaction, Writer, run_writer
+from mcp_subagents.store.sqlite_writer import Told, Transaction, Writer, run_writer
 from mcp_subagents.types import TaskStatus
 
 __all__ = ["SqliteStore", "open_sqlite"]
 
 logger = logging.getLogger(__name__)
 
+_CHANGED = "SELECT changed FROM task WHERE id = ?"
 _ENTRIES = """
 SELECT id, task, kind, attempt, at, body, sum FROM journal WHERE task = (SELECT seq FROM task WHERE id = ?)
 """
@@ -47,8 +49,9 @@ _PARSED_AT_ONCE = 100
 class SqliteStore:
     """The promises of `Store`, kept by one file."""
 
-    def __init__(self, file: StoreFile, writer: Writer, follower: Follower, life: Life) -> None:
+    def __init__(self, file: StoreFile, writer: Writer, follower: Follower, life: Life, recent: Recent) -> None:
         self.process = life.process
+        self._recent = recent
         self.file = file
         self._writer = writer
         self._follower = follower
@@ -68,7 +71,13 @@ class SqliteStore:
         return await self._writer.run(write)
 
     async def read(self, task_id: str) -> TaskRecord:
-        return record_of(only(self.file.rows(TASK, (task_id,)), task_id))
+        changed = self.file.rows(_CHANGED, (task_id,))
+        if changed and (known := self._recent.recall(task_id, changed[0][0])) is not None:
+            return known
+        row = only(self.file.rows(TASK, (task_id,)), task_id)
+        record = record_of(row)
+        self._recent.remember(row[CHANGED], record)
+        return record
 
     async def journal(self, task_id: str, kinds: frozenset[EntryKind] | None = None) -> Sequence[Entry]:
         wanted = "" if kinds is None else f" AND kind IN ({literals(kinds)})"
@@ -169,10 +178,16 @@ async def open_sqlite(
     file = await anyio.to_thread.run_sync(lambda: open_file(path, busy_timeout=busy_timeout, vfs=vfs))
     try:
         life = Life(f"{os.getpid()}-{uuid4().hex}", clock, beat_every)
-        follower = Follower(file)
-        async with run_writer(file, follower.untold, follower.committed) as writer:
+        follower, recent = Follower(file), Recent()
+
+        def committed(told: Told) -> None:
+            for change, record in told:
+                recent.remember(change, record)
+            follower.committed(told)
+
+        async with run_writer(file, follower.untold, committed) as writer:
             try:
-                yield SqliteStore(file, writer, follower, life)
+                yield SqliteStore(file, writer, follower, life, recent)
             finally:
                 with anyio.CancelScope(shield=True):
                     await _leave(writer, life)

@@ -9,13 +9,14 @@ from mcp_subagents.records import Entry, TaskRecord, dump_assignment
 from mcp_subagents.store.sqlite_database import Row
 from mcp_subagents.store.sqlite_rows import (
     ATTEMPT,
-    COLUMNS,
+    CHANGED,
     FIXED,
     ID,
     MOVING,
     SEQ,
     STATE,
     STATUS,
+    SUM,
     TASK,
     checksum,
     micros,
@@ -26,7 +27,7 @@ from mcp_subagents.store.sqlite_rows import (
 from mcp_subagents.store.sqlite_writer import Transaction
 from mcp_subagents.types import TRANSITIONS, TaskStatus
 
-_TASK_ALONE = f"SELECT {COLUMNS} FROM task WHERE task.id = ?"
+_LAST_CHANGE = "SELECT changed, sum FROM task WHERE id = ?"
 _INSERT_TASK = """
 INSERT INTO task (seq, id, owner, subagent, parent_id, idempotency_key, declared, status, rank, due_at, attempt,
                   process, provider, unread, completed_at, changed, state, sum)
@@ -46,7 +47,9 @@ _INSERT_ENTRY = "INSERT INTO journal (id, task, kind, attempt, at, body, sum) VA
 
 def read_for_update(transaction: Transaction, task_id: str) -> tuple[Row, TaskRecord]:
     """A task as it stands, with its row for `update`. Raises: `UnknownTask`, `StoreDamaged`."""
-    if (recent := transaction.running.get(task_id)) and transaction.db.rows(_TASK_ALONE, (task_id,)) == [recent[0]]:
+    recent = transaction.running.get(task_id)
+    if recent is not None and transaction.db.rows(_LAST_CHANGE, (task_id,)) == [(recent[0][CHANGED], recent[0][SUM])]:
+        # Nobody has touched it since. The number alone would not do: that of a failed commit is given out again.
         return recent
     row = only(transaction.db.rows(TASK, (task_id,)), task_id)
     return row, record_of(row)

@@ -29,8 +29,7 @@ def check(db: Database, path: Path) -> None:
     try:
         _check(db, path)
     finally:
-        if db.in_transaction:
-            db.run("ROLLBACK")
+        db.roll_back()
 
 
 def _check(db: Database, path: Path) -> None:

@@ -31,9 +31,10 @@ class Database:
     def run(self, sql: str, values: Sequence[Any] = ()) -> None:
         self._execute(sql, values)
 
-    @property
-    def in_transaction(self) -> bool:
-        return self.connection.in_transaction
+    def roll_back(self) -> None:
+        """Undo what was not committed, if anything."""
+        if self.connection.in_transaction:
+            self.run("ROLLBACK")
 
     @property
     def written(self) -> int:

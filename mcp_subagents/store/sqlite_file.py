@@ -71,19 +71,29 @@ def open_file(path: Path, *, busy_timeout: timedelta = BUSY_TIMEOUT, vfs: str | 
         StoreUnavailable: it cannot be used here or now. It was not touched.
     """
     _prepare(path)
-    try:
-        with ExitStack() as undo:
-            _probe(path, vfs)
-            writer = undo.enter_context(closing(_connection(path, busy_timeout, vfs)))
-            _set_up(writer, path, busy_timeout)
-            check(writer, path)
-            reader = undo.enter_context(closing(_connection(path, busy_timeout, vfs)))
-            reader.run("PRAGMA query_only = ON")
-            undo.pop_all()
-    except (apsw.Error, StoreDamaged, UnicodeDecodeError) as exc:
-        if is_damage(exc) or isinstance(exc, StoreDamaged):
-            raise _kept_aside(path, exc) from exc
-        raise store_error(exc, path) from exc
+    found = _identity(path)
+    give_up_at = time.monotonic() + busy_timeout.total_seconds()
+    while True:
+        try:
+            return _open(path, busy_timeout, vfs)
+        except (apsw.Error, StoreDamaged, UnicodeDecodeError) as exc:
+            if is_damage(exc) or isinstance(exc, StoreDamaged):
+                raise _kept_aside(path, found, exc) from exc
+            # Where processes set up a file at the same time, SQLite does not always wait for its lock by itself.
+            if not isinstance(exc, apsw.BusyError) or time.monotonic() > give_up_at:
+                raise store_error(exc, path) from exc
+            time.sleep(0.01)
+
+
+def _open(path: Path, busy_timeout: timedelta, vfs: str | None) -> StoreFile:
+    with ExitStack() as undo:
+        _probe(path, vfs)
+        writer = undo.enter_context(closing(_connection(path, busy_timeout, vfs)))
+        _set_up(writer, path)
+        check(writer, path)
+        reader = undo.enter_context(closing(_connection(path, busy_timeout, vfs)))
+        reader.run("PRAGMA query_only = ON")
+        undo.pop_all()
     return StoreFile(path=path, writer=writer, reader=reader)
 
 
@@ -111,14 +121,16 @@ def _prepare(path: Path) -> None:
 
 
 def _probe(path: Path, vfs: str | None) -> None:
-    """Refuse a file of a later version, or one that cannot be written, before anything of it is touched.
+    """Refuse a file of a later version before anything of it is touched.
 
     An immutable connection leaves everything as it is. Reading the file ourselves would not do: closing it would
     drop the locks of every other connection that this process has to it.
     """
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     uri = f"file:{quote(str(path.absolute()))}?immutable=1"
-    with closing(Database(uri, flags=flags, vfs=vfs)) as db:
+    version = 0
+    # It takes no locks: what it finds while others write is no proof of damage.
+    with suppress(apsw.Error), closing(Database(uri, flags=flags, vfs=vfs)) as db:
         version = db.value("PRAGMA user_version")
     if version > len(migrations()):
         raise too_new(path)
@@ -137,27 +149,28 @@ def _connection(path: Path, busy_timeout: timedelta, vfs: str | None) -> Databas
     return db
 
 
-def _set_up(db: Database, path: Path, busy_timeout: timedelta) -> None:
+def _set_up(db: Database, path: Path) -> None:
     """Make it what we need; nothing changes if it is so already."""
-    give_up_at = time.monotonic() + busy_timeout.total_seconds()
-    while True:
-        try:
-            db.run("PRAGMA auto_vacuum = INCREMENTAL")
-            mode = db.value("PRAGMA journal_mode = WAL")
-            break
-        except apsw.BusyError:
-            # The change to WAL does not wait for its lock by itself.
-            if time.monotonic() > give_up_at:
-                raise
-            time.sleep(0.02)
-    if mode != "wal":
+    db.run("PRAGMA auto_vacuum = INCREMENTAL")
+    if db.value("PRAGMA journal_mode = WAL") != "wal":
         raise StoreUnavailable(f"The store {path} is on a file system without shared memory. Name a file elsewhere.")
     migrate(db, path)
 
 
-def _kept_aside(path: Path, trouble: BaseException) -> StoreDamaged:
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file is at that path."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _kept_aside(path: Path, found: tuple[int, int] | None, trouble: BaseException) -> StoreDamaged:
     """Move a damaged file out of the way, whole, and say so."""
     what = f"The store {path} is damaged: {trouble}."
+    if found is None or _identity(path) != found:
+        return StoreDamaged(f"{what} Another process has moved it out of the way just now: start again.")
     if _in_use(path):
         return StoreDamaged(f"{what} Another process still uses it: end that one, then start again.")
     aside = path.with_name(f"{path.name}.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}")

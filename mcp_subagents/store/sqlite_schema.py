@@ -13,6 +13,13 @@ APPLICATION_ID = 0x6D637361
 """Says in a file's header that it is ours: "mcsa"."""
 
 
+_IDENTITY = """
+SELECT user_version, application_id, (SELECT count(*) FROM sqlite_schema)
+FROM pragma_user_version, pragma_application_id
+"""
+"""In one statement, and so of one moment: another process may be migrating the file just now."""
+
+
 @cache
 def migrations() -> tuple[str, ...]:
     """Every migration, in its order; a file's `user_version` says how many of them it has seen."""
@@ -36,16 +43,13 @@ def migrate(db: Database, path: Path) -> None:
             db.run(migration)
         db.run(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {len(migrations())}; COMMIT")
     except BaseException:
-        if db.in_transaction:
-            db.run("ROLLBACK")
+        db.roll_back()
         raise
 
 
 def _version(db: Database, path: Path) -> int:
     """How many migrations the file has seen."""
-    version = db.value("PRAGMA user_version")
-    application = db.value("PRAGMA application_id")
-    objects = db.value("SELECT count(*) FROM sqlite_schema")
+    [(version, application, objects)] = db.rows(_IDENTITY)
     if application != APPLICATION_ID and (application or version or objects):
         raise StoreError(f"{path} is the database of another program. Name another file for the store.")
     if version < 0 or bool(version) != bool(objects):

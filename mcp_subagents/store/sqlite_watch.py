@@ -18,6 +18,7 @@ from mcp_subagents.store.watching import Watchers
 logger = logging.getLogger(__name__)
 
 _LOOK_EVERY = 0.1
+_UNKNOWN = -1
 _MOST_AT_ONCE = 500
 _CHANGES = f"{tasks('task_changed')} WHERE task.changed > ? ORDER BY task.changed LIMIT {_MOST_AT_ONCE}"
 
@@ -35,14 +36,14 @@ class Follower:
         self._watchers = Watchers()
         self._watching = 0
         self._seen = 0
-        self._version = -1
+        self._version = _UNKNOWN
         self._timer: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
     async def watch(self) -> AsyncGenerator[MemoryObjectReceiveStream[TaskRecord]]:
         """Every change from now on."""
         if self._watching:
-            self._catch_up()
+            self._look()
         else:
             [(self._seen,)] = self._file.rows(LAST_CHANGE)
             self._look_later()
@@ -59,38 +60,44 @@ class Follower:
         """This process has made a commit."""
         if not self._watching:
             return
-        first = told[0][0]
-        while self._seen < first - 1 and self._catch_up(before=first):
-            pass  # what others have done in the meantime comes first
+        first, last = told[0][0], told[-1][0]
+        # What others have done in the meantime comes first.
+        complete = self._seen >= first - 1 or self._look(before=first)
         for change, record in told:
             if change > self._seen:
                 self._watchers.tell(record)
-        self._seen = max(self._seen, told[-1][0])
+        if complete:  # else tell it again, rather than leave something out
+            self._seen = max(self._seen, last)
+
+    def _look_now_and_later(self) -> None:
+        self._look()
+        self._look_later()
 
     def _look_later(self) -> None:
-        self._timer = asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look)
+        self._timer = asyncio.get_running_loop().call_later(_LOOK_EVERY, self._look_now_and_later)
 
-    def _look(self) -> None:
-        """See whether anybody has written, which costs next to nothing, and if so, what."""
-        self._look_later()
+    def _look(self, before: int | None = None) -> bool:
+        """See whether anybody has written, which costs next to nothing, and if so, tell what. False: cannot say."""
         try:
             [(version,)] = self._file.rows("PRAGMA data_version")
-            if version != self._version:
-                self._version = version
-                while self._catch_up():
-                    pass
+            more = version != self._version
+            self._version = version
+            while more:
+                more = self._catch_up(before)
         except StoreError as exc:
-            self._version = -1
+            self._version = _UNKNOWN
             logger.warning("cannot look for changes: %s", exc)
+            return False
+        return True
 
-    def _catch_up(self, before: int | None = None) -> bool:
-        """Tell what others have written. True: there may be more."""
+    def _catch_up(self, before: int | None) -> bool:
+        """Tell what others have written, up to a change that is about to be told. True: there may be more."""
         rows = self._file.rows(_CHANGES, (self._seen,))
         if before is None and self.untold:  # to be asked after the rows were read: it was filled before the commit
             before = self.untold[0][0][0]
-            self._version = -1
         for row in rows:
             if before is not None and row[CHANGED] >= before:
+                self._version = _UNKNOWN  # what comes after that one has to be looked for again
                 return False
             self._seen = row[CHANGED]
             try:

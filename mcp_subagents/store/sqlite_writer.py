@@ -174,14 +174,14 @@ class Writer:
         try:
             told = self._commit(jobs)
         except _HalfDone as exc:
-            self._roll_back()
+            self._db.roll_back()
             if len(jobs) > 1:
                 for job in jobs:
                     self._write([job])
                 return
             jobs[0].error = store_error(exc.trouble, self._path)
         except Exception as exc:
-            self._roll_back()
+            self._db.roll_back()
             for job in jobs:
                 job.error = store_error(exc, self._path)
         self._on_loop(self._settle, told, jobs)
@@ -215,25 +215,23 @@ class Writer:
                 raise _HalfDone(exc) from exc
             job.error = store_error(exc, self._path)
 
-    def _roll_back(self) -> None:
-        if self._db.in_transaction:
-            self._db.run("ROLLBACK")
-
     def _beat(self, transaction: Transaction) -> None:
         if self._pulse is not None and not self._pulse(transaction):
             self._pulse = None
 
     def _settle(self, told: Told, jobs: list[_Job]) -> None:
-        if told:
-            self._untold.popleft()
-            self._committed(told)
-        for job in jobs:
-            job.settle()
+        try:
+            if told:
+                self._untold.popleft()
+                self._committed(told)
+        finally:
+            for job in jobs:
+                job.settle()
 
     def _on_loop(self, call: Callable[..., None], *values: Any) -> None:
         try:
             self._loop.call_soon_threadsafe(call, *values)
-        except RuntimeError:
+        except RuntimeError:  # pragma: no cover - a process that dies in disorder
             logger.debug("the event loop was closed before its store")
 
 

@@ -78,7 +78,7 @@ class Scene:
         )
         self.wait_until(lambda: bool(self._lines("address")))
 
-    def start(self, submit: Iterable[int] = (), *, linger: float = 0.01) -> Worker:
+    def start(self, submit: Iterable[int] = (), *, linger: float = 0.01, patience: float = 10.0) -> Worker:
         """A new worker. Of the tasks it is to submit, those that were accepted already are left out."""
         self._born += 1
         name = f"worker-{self._born}"
@@ -91,6 +91,7 @@ class Scene:
             submit=[number for number in submit if number not in accepted],
             settings=self.settings,
             linger=linger,
+            patience=patience,
         )
         return Worker(name, pid)
 

@@ -1,22 +1,24 @@
-"""A worker is frozen, its tasks go to another, and it comes back too late."""
+"""A worker is frozen, its tasks go to another, and it comes back too late; or the file itself is stuck."""
 
 import random
 import time
+from collections.abc import Generator
+from contextlib import closing, contextmanager, suppress
 
 import apsw
 import pytest
 
 from tests.crash.conftest import SetUp, Uphold
 from tests.crash.scene import Scene, Worker
-from tests.crash.test_kills import SEED
+from tests.crash.test_kills import KILLS, SEED
 
 pytestmark = pytest.mark.slow
 
 
 def test_a_frozen_worker_that_comes_back_writes_nothing_and_repeats_nothing(set_up: SetUp, uphold: Uphold):
     chance = random.Random(SEED)
-    scene = set_up(max_concurrency=8, dead_after=1.0)
-    for round in range(3):
+    scene = set_up(max_concurrency=8, dead_after=1.5)
+    for round in range(max(1, KILLS // 15)):
         first, second, third = (40 * round + some for some in (20, 30, 40))
         frozen = scene.start(submit=range(first))
         scene.wait_for(frozen)
@@ -35,17 +37,32 @@ def test_a_frozen_worker_that_comes_back_writes_nothing_and_repeats_nothing(set_
     uphold(scene, f"frozen workers (seed {SEED})")
 
 
+def test_a_worker_goes_on_after_the_file_was_locked_for_longer_than_it_waits(set_up: SetUp, uphold: Uphold):
+    scene = set_up(max_concurrency=8)
+    worker = scene.start(submit=range(24), linger=0.1, patience=0.3)
+    scene.wait_until(lambda: len(scene.ran()) > 10)
+    with lock(scene):  # as a worker has it that is frozen in the middle of a write
+        time.sleep(2)
+    scene.cut_short.add(worker.name)
+    scene.let_finish(24)
+    scene.dismiss(worker)
+    uphold(scene, "a file that was locked")
+
+
 def freeze_between_writes(scene: Scene, worker: Worker) -> None:
     """Freeze a worker while it does not have the file locked: nobody could write then, whatever they do."""
     while True:
         scene.freeze(worker)
-        db = apsw.Connection(str(scene.folder / "tasks.db"))
-        try:
-            db.set_busy_timeout(200)
-            db.execute("BEGIN IMMEDIATE; ROLLBACK")  # pyright: ignore[reportUnknownMemberType]  # apsw's stubs
+        with suppress(apsw.BusyError), lock(scene):
             return
-        except apsw.BusyError:
-            scene.thaw(worker)
-            time.sleep(0.003)
-        finally:
-            db.close()
+        scene.thaw(worker)
+        time.sleep(0.003)
+
+
+@contextmanager
+def lock(scene: Scene) -> Generator[None]:
+    """Nobody else can write for as long as the block lasts. Raises: `apsw.BusyError`."""
+    with closing(apsw.Connection(str(scene.folder / "tasks.db"))) as db:
+        db.set_busy_timeout(200)
+        db.execute("BEGIN IMMEDIATE")  # pyright: ignore[reportUnknownMemberType]  # apsw's stubs say too little
+        yield

@@ -4,7 +4,9 @@ import hashlib
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from pydantic_ai.providers.openai import OpenAIProvider
 from mcp_subagents.agents import Roster
 from mcp_subagents.config.limits import EngineSettings
 from mcp_subagents.engine import Engine, Submission, run_engine
-from mcp_subagents.errors import NotWaiting
+from mcp_subagents.errors import NotWaiting, StoreUnavailable
 from mcp_subagents.store.sqlite import open_sqlite
 from mcp_subagents.types import TaskHandle, TaskStatus
 from tests.crash.story import answer_to, name_of, outcome_of
@@ -36,13 +38,15 @@ class Trace:
 
 
 async def work(
-    *, name: str, folder: str, submit: Sequence[int], settings: dict[str, Any], linger: float = 0.01
+    *, name: str, folder: str, submit: Sequence[int], settings: dict[str, Any], linger: float, patience: float
 ) -> None:
     """Submit these tasks, answer whatever is asked, and run what is due, until told to stop.
 
-    `linger` is how long a tool takes at the most before it acts, and again before it returns.
+    `linger` is how long a tool takes at the most before it acts, and again before it returns; `patience` how long
+    it waits for the file when somebody else has it locked.
     """
     here = Path(folder)
+    waits, beats = timedelta(seconds=patience), timedelta(seconds=settings.get("dead_after", 5.0) / 5)
     accepted, answered = Trace(here / "accepted"), Trace(here / "answered")
     client = AsyncOpenAI(
         base_url=(here / "address").read_text(encoding="utf-8") + "/v1",
@@ -63,7 +67,7 @@ async def work(
     with anyio.CancelScope() as scope:
         async with anyio.create_task_group() as group:
             await group.start(_stop_when_told, scope)
-            async with client, open_sqlite(here / "tasks.db") as store:
+            async with client, open_sqlite(here / "tasks.db", busy_timeout=waits, beat_every=beats) as store:
                 async with run_engine(store, roster, EngineSettings(**settings)) as engine:
                     Trace(here / "ready").note(name, os.getpid(), time.time())
                     async with anyio.create_task_group() as hosts:
@@ -82,7 +86,7 @@ async def _stop_when_told(scope: anyio.CancelScope, *, task_status: Any) -> None
 async def _submit(engine: Engine, numbers: Sequence[int], accepted: Trace) -> None:
     for number in numbers:
         wanted = Submission(description=f"Do {name_of(number)}.", subagent="walker", idempotency_key=name_of(number))
-        task = await engine.submit(wanted)
+        task = await _insist(partial(engine.submit, wanted))
         accepted.note(number, task.task_id)
         await anyio.sleep(0.005)
 
@@ -100,11 +104,21 @@ async def _answer_all(engine: Engine, task: TaskHandle, answered: Trace) -> None
     for question in task.questions:
         if question.answer is not None:
             continue
+        answer = partial(engine.answer, question_id=question.question_id)
         try:
-            await engine.answer(task.task_id, answer_to(question.text), question_id=question.question_id)
+            await _insist(partial(answer, task.task_id, answer_to(question.text)))
         except NotWaiting:
             continue  # somebody else has answered it
         answered.note(question.question_id)
+
+
+async def _insist(call: Callable[[], Awaitable[TaskHandle]]) -> TaskHandle:
+    """As a host does that is told to try again later."""
+    while True:
+        try:
+            return await call()
+        except StoreUnavailable:
+            await anyio.sleep(0.05)
 
 
 def _agent(client: AsyncOpenAI, trace: Trace, linger: float) -> Agent[object, str]:

@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.skipif(not Path("/proc/self").exists(), reason="counts what Linux tells of a process"),
 ]
 
-TASKS = int(os.environ.get("SOAK_TASKS", "3000"))
+TASKS = int(os.environ.get("SOAK_TASKS", "1800"))
 QUESTIONS = 1000
 
 

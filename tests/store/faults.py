@@ -13,9 +13,12 @@ class FaultyDisk(apsw.VFS):
     def __init__(self) -> None:
         self.name = f"faulty-{uuid4().hex}"
         self.fault: Callable[[str], None] = lambda what: None
+        self.read_only = False
         super().__init__(self.name, "")
 
     def xOpen(self, name: Any, flags: list[int]) -> apsw.VFSFile:
+        if self.read_only:
+            flags[0] = flags[0] & ~apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_READONLY
         return _File(self, name, flags)
 
 

@@ -59,11 +59,11 @@ def tamper(path: Path, *statements: str) -> None:
     ],
 )
 async def test_a_record_that_was_changed_behind_our_back_is_not_believed(path: Path, change: str):
-    async with open_sqlite(path) as store:
-        lease = await running(store, "t1")
-        await store.change("t1", finish_turn(), lease=lease)
-        await add(store, task("t2"))
-        before = await store.read("t2")
+    async with open_sqlite(path) as writer, open_sqlite(path) as store:
+        lease = await running(writer, "t1")
+        await writer.change("t1", finish_turn(), lease=lease)
+        await add(writer, task("t2"))
+        before = await writer.read("t2")
         tamper(path, f"UPDATE task SET {change} WHERE id = 't1'")
 
         with pytest.raises(StoreDamaged, match="'t1'"):
@@ -85,8 +85,8 @@ async def test_a_record_that_was_changed_behind_our_back_is_not_believed(path: P
     ],
 )
 async def test_an_assignment_that_is_not_the_one_given_is_not_believed(path: Path, damage: str):
-    async with open_sqlite(path) as store:
-        await add(store, task("t1"), task("t2"))
+    async with open_sqlite(path) as writer, open_sqlite(path) as store:
+        await add(writer, task("t1"), task("t2"))
         tamper(path, damage)
 
         with pytest.raises(StoreDamaged, match="'t1'"):
@@ -176,6 +176,34 @@ async def test_a_file_that_is_not_as_it_was_made_is_kept_aside(path: Path, damag
         async with open_sqlite(path):
             pass
     assert [name.startswith("tasks.db.damaged-") for name in os.listdir(path.parent)] == [True]
+
+
+async def test_what_is_too_much_in_an_index_is_found(path: Path):
+    async with open_sqlite(path) as store:
+        await add(store, task("t1"))
+    with raw(path) as db:
+        [(right,)] = db.execute("SELECT sql FROM sqlite_schema WHERE name = 'task_waiting'").fetchall()
+        db.execute("DROP INDEX task_waiting; CREATE INDEX task_waiting ON task (due_at) WHERE status = 'pending'")
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute("UPDATE sqlite_schema SET sql = ? WHERE name = 'task_waiting'", (right,))
+
+    with pytest.raises(StoreDamaged, match="the index task_waiting is wrong"):
+        async with open_sqlite(path):
+            pass
+
+
+async def test_the_contents_of_a_large_file_are_not_checked_but_what_is_read_is(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    async with open_sqlite(path) as store:
+        await add(store, task("t1"))
+    with raw(path) as db:
+        db.execute("UPDATE task SET sum = sum + 1")
+    monkeypatch.setattr("mcp_subagents.store.sqlite_check.CHECKED_UP_TO", 0)
+
+    async with open_sqlite(path) as store:
+        with pytest.raises(StoreDamaged, match="'t1'"):
+            await store.read("t1")
 
 
 # Whole files

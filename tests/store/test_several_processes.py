@@ -75,11 +75,78 @@ async def test_changes_of_all_stores_are_told_in_the_order_of_their_commits_and_
 async def test_our_own_change_comes_after_those_made_before_it(path: Path):
     """Also when the others' have not been looked for yet."""
     async with open_sqlite(path) as here, open_sqlite(path) as there, here.watch() as changes:
-        await add(there, *[task(f"there{number}") for number in range(600)])
+        async with anyio.create_task_group() as group:
+            for number in range(600):
+                group.start_soon(add, there, task(f"there{number}"))
         await add(here, task("here"))
 
         assert changes.statistics().current_buffer_used == 601
-        assert [changes.receive_nowait().task_id for _ in range(601)][-2:] == ["there599", "here"]
+        assert [changes.receive_nowait().task_id for _ in range(601)][-1] == "here"
+
+
+async def test_a_change_made_before_somebody_watches_is_not_told(path: Path):
+    """Not even if its commit was so recent that nobody here knows of it yet."""
+    async with open_sqlite(path) as store, anyio.create_task_group() as group:
+        group.start_soon(add, store, task("t1"))
+        await anyio.wait_all_tasks_blocked()
+        with raw(path) as db:
+            while db.execute("SELECT count(*) FROM task").fetchall() == [(0,)]:
+                pass
+        async with store.watch() as changes:
+            await anyio.wait_all_tasks_blocked()
+            with pytest.raises(anyio.WouldBlock):
+                changes.receive_nowait()
+
+
+async def test_a_change_that_is_about_to_be_told_is_not_told_twice(path: Path):
+    async with open_sqlite(path) as store, store.watch() as changes, anyio.create_task_group() as group:
+        group.start_soon(add, store, task("t1"))
+        await anyio.wait_all_tasks_blocked()
+        with raw(path) as db:
+            while db.execute("SELECT count(*) FROM task").fetchall() == [(0,)]:
+                pass
+        async with store.watch():  # looks for changes, before this process knows of its own
+            with anyio.fail_after(5):
+                assert (await changes.receive()).task_id == "t1"
+        await add(store, task("t2"))
+        with anyio.fail_after(5):
+            assert (await changes.receive()).task_id == "t2"
+
+
+async def test_those_who_watch_look_for_changes_only_when_somebody_has_written(path: Path):
+    statements: list[str] = []
+    looked = anyio.Event()
+
+    def note(event: dict[str, Any]) -> None:
+        statements.append("changes" if "task.changed >" in event["sql"] else event["sql"])
+        if statements.count("PRAGMA data_version") == 4:
+            looked.set()
+
+    async with open_sqlite(path) as store:
+        connection: Any = store.file.reader.connection
+        connection.trace_v2(apsw.SQLITE_TRACE_STMT, note)
+        async with store.watch():
+            with anyio.fail_after(5):
+                await looked.wait()
+        connection.trace_v2(0, None)
+        assert statements[1:] == ["PRAGMA data_version", "changes", *["PRAGMA data_version"] * 3]
+
+
+async def test_when_changes_cannot_be_looked_for_they_are_told_later(path: Path, caplog: pytest.LogCaptureFixture):
+    def refuse() -> bool:
+        return True
+
+    async with open_sqlite(path) as here, open_sqlite(path) as there, here.watch() as changes:
+        connection: Any = here.file.reader.connection
+        connection.set_progress_handler(refuse, 1)
+        await add(there, task("there"))
+        await add(here, task("here"))  # is written, and does not hang
+        assert "cannot look for changes" in caplog.text
+        connection.set_progress_handler(None)
+        with anyio.fail_after(5):
+            told = [(await changes.receive()).task_id for _ in range(3)]
+
+    assert told == ["here", "there", "here"]
 
 
 async def test_numbers_of_changes_go_on_after_everything_was_pruned(path: Path):

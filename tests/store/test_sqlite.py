@@ -174,7 +174,7 @@ async def test_the_log_does_not_grow_without_bound(path: Path):
 async def fill(store: Store, number: int) -> None:
     for each in range(number):
         lease = await running(store, f"t{each}")
-        await store.change(lease.task_id, finish_turn("x" * 20_000), lease=lease)
+        await store.change(lease.task_id, finish_turn("x" * 80_000), lease=lease)
         await store.change(lease.task_id, complete(), lease=lease)
 
 

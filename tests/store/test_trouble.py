@@ -5,23 +5,26 @@ import random
 import stat
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import apsw
 import pytest
 from faults import FaultyDisk
-from paperwork import add, complete, finish_turn, ids, running, task
+from paperwork import FAILURE, NOW, add, complete, finish_turn, ids, running, task
 
+from mcp_subagents import moves
 from mcp_subagents.errors import StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
 from mcp_subagents.store import Query, Store
 from mcp_subagents.store.mounts import network_file_system
 from mcp_subagents.store.sqlite import open_sqlite
 from mcp_subagents.store.sqlite_file import default_path
 from mcp_subagents.store.sqlite_schema import migrations
+from mcp_subagents.types import CancelKind
 
 AT_ONCE = timedelta(milliseconds=50)
 
@@ -109,9 +112,11 @@ def test_what_cannot_be_written_is_no_store(path: Path, what: str):
     program = f"""
 import os, sys, anyio
 from pathlib import Path
+from mcp_subagents import moves
 from mcp_subagents.errors import StoreUnavailable
 from mcp_subagents.store.sqlite import open_sqlite
 from mcp_subagents.store.sqlite_schema import migrations
+from mcp_subagents.types import CancelKind
 
 async def main():
     try:
@@ -182,6 +187,21 @@ async def test_a_store_on_a_network_file_system_is_refused(path: Path, monkeypat
     assert files(path) == {}
 
 
+async def test_a_file_on_a_disk_that_cannot_be_written_is_no_store(path: Path):
+    await _make(path)
+    disk = FaultyDisk()
+    disk.read_only = True
+    with pytest.raises(StoreUnavailable, match="it cannot be written"):
+        async with open_sqlite(path, vfs=disk.name):
+            pass
+
+
+async def test_a_file_system_without_shared_memory_is_refused(path: Path):
+    with pytest.raises(StoreUnavailable, match="without shared memory"):
+        async with open_sqlite(path, vfs="unix-none"):
+            pass
+
+
 # Versions
 
 
@@ -196,6 +216,15 @@ async def test_a_store_of_a_later_version_is_not_touched(path: Path):
             pass
 
     assert files(path) == before
+
+
+async def test_a_later_version_is_also_found_in_the_log(path: Path):
+    async with open_sqlite(path):
+        with raw(path) as db:
+            db.execute(f"PRAGMA user_version = {len(migrations()) + 1}")
+            with pytest.raises(StoreTooNew):
+                async with open_sqlite(path):
+                    pass
 
 
 async def test_a_database_of_another_program_is_not_touched(path: Path):
@@ -235,6 +264,28 @@ async def test_a_new_store_that_is_locked_cannot_be_opened(path: Path):
                 pass
 
 
+async def test_a_lock_that_is_soon_given_up_is_waited_for(path: Path):
+    disk, refusals = FaultyDisk(), iter([apsw.BusyError, apsw.BusyError])
+
+    def busy(what: str) -> None:
+        for refusal in refusals:
+            raise refusal
+
+    disk.fault = busy
+    async with open_sqlite(path, vfs=disk.name) as store:
+        await add(store, task("t1"))
+    assert list(refusals) == []
+
+
+async def test_a_new_store_that_somebody_is_reading_cannot_be_set_up(path: Path):
+    write(path, b"")
+    with raw(path) as other:
+        other.execute("CREATE TABLE t (x); BEGIN; SELECT * FROM t").fetchall()
+        with pytest.raises(StoreUnavailable, match="keeps it locked"):
+            async with open_sqlite(path, busy_timeout=AT_ONCE):
+                pass
+
+
 # Full and failing disks
 
 
@@ -260,6 +311,68 @@ async def test_a_full_disk_loses_nothing_and_the_store_goes_on_when_there_is_roo
             ("t1", "completed"),
             ("t3", "pending"),
         ]
+
+
+async def test_after_a_full_disk_changes_are_told_as_before(path: Path):
+    disk = FaultyDisk()
+
+    def full(what: str) -> None:
+        raise apsw.FullError
+
+    async with open_sqlite(path, vfs=disk.name) as store, open_sqlite(path) as other, store.watch() as changes:
+        disk.fault = full
+        with pytest.raises(StoreUnavailable):
+            await add(store, task("t1"))
+        disk.fault = lambda what: None
+        await add(other, task("t2"))
+        with anyio.fail_after(5):
+            assert (await changes.receive()).task_id == "t2"
+        await add(store, task("t3"))
+        with anyio.fail_after(5):
+            assert (await changes.receive()).task_id == "t3"
+
+
+async def test_a_store_that_cannot_say_goodbye_closes_all_the_same(path: Path, caplog: pytest.LogCaptureFixture):
+    with ExitStack() as stack:
+        async with open_sqlite(path, busy_timeout=AT_ONCE) as store:
+            await running(store, "t1")
+            stack.enter_context(raw(path)).execute("BEGIN IMMEDIATE")
+    assert "could not say goodbye" in caplog.text
+
+
+async def test_a_sign_of_life_that_cannot_be_given_is_tried_again(path: Path, caplog: pytest.LogCaptureFixture):
+    disk = FaultyDisk()
+
+    def full(what: str) -> None:
+        raise apsw.FullError
+
+    async with open_sqlite(path, vfs=disk.name, beat_every=timedelta(milliseconds=5)) as store:
+        await running(store, "t1")
+        disk.fault = full
+        with anyio.fail_after(5):
+            while caplog.text.count("no sign of life could be given") < 2:
+                await anyio.lowlevel.checkpoint()
+        disk.fault = lambda what: None
+
+
+async def test_a_change_that_was_not_written_is_not_built_upon(path: Path):
+    disk = FaultyDisk()
+
+    def full(what: str) -> None:
+        raise apsw.FullError
+
+    async with open_sqlite(path, vfs=disk.name) as store, open_sqlite(path) as other:
+        lease = await running(store, "t1")
+        disk.fault = full
+        with pytest.raises(StoreUnavailable):
+            await store.change("t1", finish_turn("lost"), lease=lease)
+        disk.fault = lambda what: None
+        await other.change("t1", moves.cancel(CancelKind.SOFT, FAILURE, NOW))
+
+        turned = await store.change("t1", finish_turn("kept"), lease=lease)
+
+        assert (turned.handle.turns, turned.handle.cancel_requested) == (1, CancelKind.SOFT)
+        assert await other.read("t1") == turned
 
 
 @pytest.mark.slow
@@ -304,7 +417,8 @@ def test_a_disk_that_is_really_full(tmp_path: Path):
     program = f"""
 import anyio
 from pathlib import Path
-from paperwork import add, task
+from paperwork import FAILURE, NOW, add, task
+from mcp_subagents import moves
 from mcp_subagents.errors import StoreUnavailable
 from mcp_subagents.store import Query
 from mcp_subagents.store.sqlite import open_sqlite
@@ -360,6 +474,36 @@ async def test_what_is_no_database_is_kept_aside_and_a_new_store_begun(path: Pat
     async with open_sqlite(path) as store:
         assert await store.count(Query()) == 0
     assert len(files(path)) == 2
+
+
+@pytest.mark.parametrize("then", ["gone", "replaced"])
+async def test_of_two_that_find_the_same_damage_one_keeps_the_file_aside(
+    path: Path, monkeypatch: pytest.MonkeyPatch, then: str
+):
+    def find_damage_too_late(db: object, path: Path) -> None:
+        path.rename(path.with_name("moved"))
+        if then == "replaced":
+            path.touch()
+        raise StoreDamaged("rotten")
+
+    monkeypatch.setattr("mcp_subagents.store.sqlite_file.check", find_damage_too_late)
+    with pytest.raises(StoreDamaged, match="Another process has moved it out of the way just now"):
+        async with open_sqlite(path):
+            pass
+    assert files(path).get("tasks.db") == (b"" if then == "replaced" else None)
+
+
+async def test_a_damaged_file_that_cannot_be_moved_is_left_where_it_is(path: Path, monkeypatch: pytest.MonkeyPatch):
+    notes = write(path, b"My notes, not a database. " * 400)
+
+    def refuse(self: Path, target: str) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.raises(StoreDamaged, match="could not be moved out of the way"):
+        async with open_sqlite(path):
+            pass
+    assert files(path) == {"tasks.db": notes}
 
 
 async def test_a_damaged_index_is_found_when_the_store_is_opened(path: Path):
