@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from pydantic_ai import Agent
 from pydantic_ai.models import Model
 
 from mcp_subagents.asking import ASK_PARENT, may_ever_ask
+from mcp_subagents.config.limits import Limits, require_count
 from mcp_subagents.config.spec import PYTHON_ONLY, SubAgentSpec
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.errors import ConfigError, UnknownSubagent
@@ -28,6 +30,10 @@ class CompiledSubAgent:
     """Whether we built the agent, with our tools in it; to one that somebody else built, each run adds them."""
 
 
+_HOME = frozenset({"api.openai.com", "api.anthropic.com"})
+"""Where the providers themselves are: a model that goes there shares the account of one that does not say."""
+
+
 class Roster:
     """The subagents of a process, each compiled when it is first needed."""
 
@@ -35,12 +41,13 @@ class Roster:
         self._configs: dict[str, SubAgentConfig] = {}
         for config in configs:
             name = config.get("name", "")
-            if not name or name in self._configs:
-                raise ConfigError(
-                    f"Two subagents are named {name!r}; each needs a name of its own."
-                    if name
-                    else "A subagent has no name; give it one."
-                )
+            if not str(name).strip() or name != str(name):
+                raise ConfigError(f"A subagent's name must be text, not {name!r}.")
+            if name in self._configs:
+                raise ConfigError(f"Two subagents are named {name!r}; each needs a name of its own.")
+            Limits.of(config.get("limits"))
+            if (most := config.get("max_concurrency")) is not None:
+                require_count(f"max_concurrency of {name!r}", most)
             self._configs[name] = config
         self._default_model = default_model
         self._compiled: dict[str, CompiledSubAgent] = {}
@@ -74,8 +81,10 @@ class Roster:
         config = self.config(name)
         model: object = config.get("model") or getattr(config.get("agent"), "model", None) or self._default_model
         if isinstance(model, Model):
-            return f"{model.system} {model.base_url or ''}".strip()
-        return str(model).partition(":")[0] if model else ""
+            host = urlsplit(model.base_url or "").hostname or ""
+            return model.system if host in _HOME or not host else f"{model.system} {host}"
+        # `openai-responses:gpt-5` and `openai-chat:gpt-5` are one account.
+        return str(model).partition(":")[0].removesuffix("-responses").removesuffix("-chat") if model else ""
 
     def compiled(self, name: str, definition: str | None) -> CompiledSubAgent:
         """The agent for a task: from the definition stored with it, or else from this process's own.

@@ -17,13 +17,13 @@ from mcp_subagents.agents import Roster
 from mcp_subagents.config.limits import EngineSettings, Limits
 from mcp_subagents.dispatch import Dispatcher
 from mcp_subagents.dispatch.local import LocalDispatcher
-from mcp_subagents.errors import DepthExceeded, LeaseLost, UnknownTask
+from mcp_subagents.errors import DepthExceeded, LeaseLost, TaskEnded, UnknownTask
 from mcp_subagents.failures import failure_of
 from mcp_subagents.housekeeping import Housekeeper
 from mcp_subagents.past import stored_history, unfinished
 from mcp_subagents.records import EntryKind, Mail, TaskRecord
 from mcp_subagents.runner import Attempt, Surroundings
-from mcp_subagents.store import Query, Store
+from mcp_subagents.store import Capacity, Query, Store
 from mcp_subagents.types import (
     AgentMessage,
     CancelKind,
@@ -63,6 +63,15 @@ class Submission:
     priority: TaskPriority = TaskPriority.NORMAL
     parent_id: str | None = None
     idempotency_key: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("description", "subagent", "idempotency_key"):
+            _require_text(name, getattr(self, name))
+        if not self.description.strip():
+            raise ValueError("description is empty: say what the subagent is to do")
+        if self.mode not in ("sync", "async"):
+            raise ValueError(f"mode must be 'sync' or 'async', not {self.mode!r}")
+        object.__setattr__(self, "priority", TaskPriority(self.priority))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -109,6 +118,8 @@ class Engine:
             TooManyTasks: the owner has too many open tasks.
             DepthExceeded: the task is too far below the host's.
         """
+        self._wakers.require_open()
+        _require_text("owner", owner)
         config = self._roster.config(wanted.subagent)
         limits = Limits.of(config.get("limits"), self._settings.limits)
         depth = await self._depth_below(wanted.parent_id, owner, limits)
@@ -166,7 +177,15 @@ class Engine:
         timeout: float | None = None,
         owner: str = "local",
     ) -> Waited:
-        """Wait until all of the tasks have ended, or any has; or until one asks something, or time is up."""
+        """Wait until all of the tasks have ended, or any has; or until one asks something, or time is up.
+
+        Raises: `UnknownTask`, `EngineStopped`.
+        """
+        if isinstance(task_ids, str):
+            raise TypeError("task_ids is a list of ids, not one id")
+        if mode not in ("all", "any"):
+            raise ValueError(f"mode must be 'all' or 'any', not {mode!r}")
+        task_ids = list(task_ids)
         with self._wakers.join(task_ids) as waker:
             tasks = {task_id: await self.check(task_id, owner=owner) for task_id in task_ids}
             tally = Tally(tasks.values())
@@ -179,6 +198,7 @@ class Engine:
 
     async def answer(self, task_id: str, text: str, *, question_id: str = "", owner: str = "local") -> TaskHandle:
         """Answer a question of the task. Raises: `UnknownTask`, `NotWaiting`."""
+        _require_text("answer", text)
         await self._owned(task_id, owner)
         record = await self._store.change(task_id, moves.answer(text, question_id, self._now()))
         self._dispatcher.ring()
@@ -186,6 +206,7 @@ class Engine:
 
     async def send(self, task_id: str, text: str, *, owner: str = "local") -> TaskHandle:
         """Tell the task something it did not ask for. Raises: `UnknownTask`, `TaskEnded`."""
+        _require_text("message", text)
         await self._owned(task_id, owner)
         mail = Mail(mail_id=secrets.token_urlsafe(8), text=text)
         return (await self._store.change(task_id, moves.send(mail, self._now()))).handle
@@ -219,22 +240,28 @@ class Engine:
         """Delete the tasks whose retention has ended, and say how many."""
         return await self._housekeeper.prune()
 
+    def stop(self) -> None:
+        """Take nothing more on, and tell those who wait."""
+        self._wakers.close()
+
     async def execute(self, record: TaskRecord) -> None:
         """Run one attempt of a claimed task. Whatever goes wrong with it stays with it."""
+        attempt: Attempt | None = None
         try:
             try:
                 subagent = self._roster.compiled(record.handle.subagent_name, record.definition)
+                attempt = Attempt(record, subagent, self._around)
             except Exception as exc:
                 failure = failure_of(exc, messages=(), retries=record.handle.retry_count)
                 await self._store.change(record.task_id, moves.fail(failure, at=self._now()), lease=record.lease)
             else:
-                await Attempt(record, subagent, self._around).run()
+                await attempt.run()
         except LeaseLost:
             return
         except Exception:
             # The one catch-all: a broken attempt must not take the engine down, nor keep its task.
             logger.exception("task %s: attempt %d crashed", record.task_id, record.handle.attempt)
-            self._housekeeper.strand(record.lease)
+            self._housekeeper.strand(record.lease if attempt is None else attempt.lease)
 
     async def listen(self, *, task_status: StartStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Wake those who wait for a change, and act on what other processes have changed."""
@@ -257,12 +284,13 @@ class Engine:
 
     async def _cancel(self, task_id: str, kind: CancelKind, owner: str) -> TaskHandle:
         await self._owned(task_id, owner)
-        for child in await self._store.select(Query(parent_id=task_id, statuses=ACTIVE)):
-            await self._cancel(child.task_id, kind, owner)
         failure = await unfinished(self._store, task_id, FailureType.CANCELLED, "The task was cancelled.")
         record = await self._store.change(task_id, moves.cancel(kind, failure, self._now()))
         if record.handle.status.is_terminal:
             self._dispatcher.abort(task_id)
+        # From here on it takes no more tasks below it, so that these are all.
+        for child in await self._store.select(Query(parent_id=task_id, statuses=ACTIVE)):
+            await self._cancel(child.task_id, kind, owner)
         return record.handle
 
     async def history(self, task_id: str, *, owner: str = "local") -> "Sequence[ModelMessage]":
@@ -285,18 +313,21 @@ class Engine:
     async def _depth_below(self, parent_id: str | None, owner: str, limits: Limits) -> int:
         if parent_id is None:
             return 0
-        depth = (await self._owned(parent_id, owner)).handle.depth + 1
+        parent = (await self._owned(parent_id, owner)).handle
+        if parent.status.is_terminal or parent.cancel_requested is not None:
+            raise TaskEnded(parent)
+        depth = parent.depth + 1
         if depth > limits.depth:
             raise DepthExceeded(limits.depth)
         return depth
 
     @asynccontextmanager
-    async def _stay_at_hand(self, task_id: str) -> AsyncGenerator[None]:
+    async def _stay_at_hand(self, task_id: str) -> AsyncGenerator[Capacity]:
         async with self._dispatcher.hold(task_id):
             with self._wakers.join([task_id]) as waker, anyio.move_on_after(self._settings.hot_wait):
                 while (await self._store.read(task_id)).handle.status is TaskStatus.WAITING_FOR_ANSWER:
                     await waker.changed()
-            yield
+            yield self._dispatcher.capacity(1)
 
 
 @asynccontextmanager
@@ -320,20 +351,28 @@ async def run_engine(
         resident=roster.resident,
         now=now,
     )
-    housekeeper = Housekeeper(store, settings, now)
+    housekeeper = Housekeeper(store, dispatcher, settings, now)
     engine = Engine(store, roster, settings, dispatcher, housekeeper, now)
     failure: Exception | None = None
-    async with anyio.create_task_group() as group:
-        await group.start(engine.listen, name="engine listener")
-        group.start_soon(housekeeper.keep_house, name="housekeeping")
-        group.start_soon(dispatcher.serve, engine.execute, name="dispatcher")
-        try:
-            yield engine
-        except Exception as exc:
-            # Raised again outside, or the task group would wrap it: the block's own error leaves as it is.
-            failure = exc
-        finally:
-            group.cancel_scope.cancel()
-    await housekeeper.leave_nothing_behind()
+    try:
+        async with anyio.create_task_group() as group:
+            await group.start(engine.listen, name="engine listener")
+            group.start_soon(housekeeper.keep_house, name="housekeeping")
+            group.start_soon(dispatcher.serve, engine.execute, name="dispatcher")
+            try:
+                yield engine
+            except Exception as exc:
+                # Raised again outside, or the task group would wrap it: the block's own error leaves as it is.
+                failure = exc
+            finally:
+                engine.stop()
+                group.cancel_scope.cancel()
+    finally:
+        await housekeeper.leave_nothing_behind()
     if failure is not None:
         raise failure
+
+
+def _require_text(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be text, not {type(value).__name__}")

@@ -6,6 +6,7 @@ SubagentsError
 │   ├── StoreDamaged       a file or a record is not what was written
 │   ├── StoreTooNew        a later version of mcp-subagents wrote it
 │   └── StoreUnavailable   full, locked, read-only, or on a file system that cannot hold it
+├── EngineStopped          the caller: open another engine on the store
 ├── UnknownSubagent        the calling model: pick another name
 ├── UnknownTask            the calling model: this id was never issued, or its retention has ended
 ├── NotWaiting             the calling model: there is no such open question
@@ -14,6 +15,7 @@ SubagentsError
 ├── DepthExceeded          the calling model: do it yourself
 ├── IncompleteAnswer       the calling model or the operator: the answer is empty or was cut off
 ├── IllegalTransition      us: a bug
+├── StopRequested          nobody: the task was told to stop, and is about to wait instead
 ├── MailWaiting            nobody: the task has something left to read before it ends
 └── LeaseLost              nobody: a later attempt owns the task; stop quietly
 """
@@ -57,6 +59,13 @@ class StoreTooNew(StoreError):
 
 class StoreUnavailable(StoreError):
     """The store cannot be reached or written just now; what was asked for has not happened."""
+
+
+class EngineStopped(SubagentsError):
+    """The engine has been stopped; its tasks are in the store, for the next one."""
+
+    def __init__(self) -> None:
+        super().__init__("The engine has been stopped. Its tasks are safe: open another engine on the same store.")
 
 
 class UnknownSubagent(SubagentsError):
@@ -111,6 +120,14 @@ class DepthExceeded(SubagentsError):
 
     def __init__(self, most: int) -> None:
         super().__init__(f"Tasks may be delegated {most} levels deep at the most. Do this part yourself.")
+
+
+class StopRequested(SubagentsError):
+    """The task was about to wait for something, but has been told to stop."""
+
+    def __init__(self, task_id: str) -> None:
+        self.task_id = task_id
+        super().__init__(f"Task {task_id!r} was told to stop.")
 
 
 class MailWaiting(SubagentsError):

@@ -13,7 +13,7 @@ from mcp_subagents.texts import encodable, plain
 from mcp_subagents.types import TaskFailure, TaskUsage
 from mcp_subagents.verdicts import Fault
 
-__all__ = ["failure_of", "task_usage"]
+__all__ = ["failure_of", "run_usage", "task_usage"]
 
 
 def failure_of(
@@ -69,3 +69,15 @@ def _alternatives(fault: Fault, other_subagents: Sequence[str]) -> tuple[str, ..
     if other_subagents:
         ways.append(f"Give it to another subagent: {', '.join(other_subagents)}.")
     return tuple(ways)
+
+
+def run_usage(usage: TaskUsage | None) -> RunUsage:
+    if usage is None:
+        return RunUsage()
+    return RunUsage(
+        requests=usage.requests,
+        tool_calls=usage.tool_calls,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cost=usage.cost_usd,
+    )

@@ -173,13 +173,9 @@ def _last_step(messages: Sequence[ModelMessage]) -> str:
 
 def _unanswered(messages: Sequence[ModelMessage]) -> list[str]:
     """The tools that the last response called and that have not returned."""
-    calls: list[ToolCallPart] = []
-    returned: set[str] = set()
-    for message in reversed(messages):
-        returned |= {part.tool_call_id for part in message.parts if isinstance(part, ToolReturnPart)}
-        if isinstance(message, ModelResponse):
-            calls = [part for part in message.parts if isinstance(part, ToolCallPart)]
-            break
+    last = max(index for index, message in enumerate(messages) if isinstance(message, ModelResponse))
+    returned = {part.tool_call_id for part in _parts(messages[last:]) if isinstance(part, ToolReturnPart)}
+    calls = (part for part in messages[last].parts if isinstance(part, ToolCallPart))
     return [call.tool_name for call in calls if call.tool_call_id not in returned]
 
 

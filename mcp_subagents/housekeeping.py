@@ -1,15 +1,16 @@
 """What has to be done now and then, so that no task is forgotten and no store grows for ever."""
 
 import logging
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 
 import anyio
 
 from mcp_subagents import moves
 from mcp_subagents.config.limits import EngineSettings
-from mcp_subagents.errors import LeaseLost, StoreError
+from mcp_subagents.dispatch import Dispatcher
+from mcp_subagents.errors import LeaseLost, StoreError, StoreUnavailable
 from mcp_subagents.past import unfinished
 from mcp_subagents.records import Lease
 from mcp_subagents.store import Query, Store
@@ -21,16 +22,22 @@ _EVERY = 1.0
 _PRUNE_EVERY = 3600.0
 _LEAVE_WITHIN = 2.0
 """Seconds."""
+_FOR_EVER = 365_000
+"""Days."""
 
 
 class Housekeeper:
     """Looks after the tasks that nobody else does."""
 
-    def __init__(self, store: Store, settings: EngineSettings, now: Callable[[], datetime]) -> None:
+    def __init__(
+        self, store: Store, dispatcher: Dispatcher, settings: EngineSettings, now: Callable[[], datetime]
+    ) -> None:
         self._store = store
+        self._dispatcher = dispatcher
         self._settings = settings
         self._now = now
         self._stranded: set[Lease] = set()
+        self._idle: set[Lease] = set()
 
     def strand(self, lease: Lease) -> None:
         """An attempt broke down and could not even give its task back: see to it."""
@@ -51,25 +58,62 @@ class Housekeeper:
 
     async def prune(self) -> int:
         """Delete the tasks whose retention has ended, and say how many."""
-        return await self._store.prune(self._now() - timedelta(days=self._settings.retention_days))
+        days = self._settings.retention_days
+        if days >= _FOR_EVER:
+            return 0
+        return await self._store.prune(self._now() - timedelta(days=days))
 
     async def leave_nothing_behind(self) -> None:
         """Give back what was claimed here in the last moment, when nobody was left to run it."""
         with anyio.move_on_after(_LEAVE_WITHIN, shield=True), suppress(StoreError):
+            # Claims that are under way come first: what is written is written in order.
+            await self._store.claim(self._dispatcher.capacity(0), self._now())
             for record in await self._store.select(Query(statuses=frozenset({TaskStatus.RUNNING}))):
                 if record.process == self._store.process:
-                    await self._give_back(record.lease)
+                    with suppress(LeaseLost):
+                        await self._store.change(record.task_id, moves.release(self._now()), lease=record.lease)
 
     async def _look_around(self) -> None:
         lost = await self._store.lost(timedelta(seconds=self._settings.dead_after))
-        for lease in [*self._stranded, *lost]:
-            await self._give_back(lease)
-            logger.warning("task %s: given back, since its attempt %d was lost", lease.task_id, lease.attempt)
+        for lease in {*self._stranded, *lost, *await self._forgotten()}:
+            with self._alone(lease.task_id):
+                await self._give_back(lease)
         for task_id in await self._store.overdue(self._now()):
-            late = await unfinished(self._store, task_id, FailureType.TIMEOUT, "Nobody answered the question in time.")
-            await self._store.change(task_id, moves.expire(late, at=self._now()))
+            with self._alone(task_id):
+                late = await unfinished(
+                    self._store, task_id, FailureType.TIMEOUT, "Nobody answered the question in time."
+                )
+                await self._store.change(task_id, moves.expire(late, at=self._now()))
+
+    async def _forgotten(self) -> set[Lease]:
+        """Tasks that count as running here, though nobody here runs them: twice in a row, so none is just starting."""
+        running = await self._store.select(Query(statuses=frozenset({TaskStatus.RUNNING})))
+        idle = {
+            record.lease
+            for record in running
+            if record.process == self._store.process and not self._dispatcher.runs(record.task_id)
+        }
+        forgotten, self._idle = idle & self._idle, idle
+        return forgotten
+
+    @contextmanager
+    def _alone(self, task_id: str) -> Generator[None]:
+        """What is wrong with one task stays with it; what is wrong with the store is everybody's."""
+        try:
+            yield
+        except StoreUnavailable:
+            raise
+        except Exception:
+            logger.exception("task %s: left as it is", task_id)
 
     async def _give_back(self, lease: Lease) -> None:
-        with suppress(LeaseLost):  # somebody else was faster
-            await self._store.change(lease.task_id, moves.release(self._now()), lease=lease)
         self._stranded.discard(lease)
+        message = "The process that ran the task was lost again and again; the task may be the cause."
+        failure = await unfinished(self._store, lease.task_id, FailureType.PERMANENT, message)
+        with suppress(LeaseLost):  # somebody else was faster
+            try:
+                await self._store.change(lease.task_id, moves.lose(failure, self._now()), lease=lease)
+            except StoreUnavailable:
+                self._stranded.add(lease)
+                raise
+            logger.warning("task %s: given back, since its attempt %d was lost", lease.task_id, lease.attempt)

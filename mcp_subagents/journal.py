@@ -96,6 +96,9 @@ class ToolJournal:
         except (pai.ToolFailedError, ToolFailed) as exc:
             await self._record(EntryKind.TOOL_RESULT, call, outcome="failed", value=str(exc))
             raise
+        except (SystemExit, GeneratorExit) as exc:
+            # A tool may end itself, but not the process that runs it.
+            raise RuntimeError(f"the tool {call.tool_name!r} raised {type(exc).__name__}") from exc
         await self._record(EntryKind.TOOL_RESULT, call, outcome="returned", value=_dump(result))
         return result
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
-from mcp_subagents.errors import MailWaiting, NotWaiting, TaskEnded
+from mcp_subagents.errors import MailWaiting, NotWaiting, StopRequested, TaskEnded
 from mcp_subagents.records import Change, Entry, EntryKind, Mail, Move, TaskRecord
 from mcp_subagents.types import (
     AgentMessage,
@@ -20,6 +20,8 @@ from mcp_subagents.types import (
 )
 
 HOST = "host"
+MOST_LOSSES = 5
+"""How often in a row the process of a task may be lost, without a turn in between, before the task is to blame."""
 
 
 def event(record: TaskRecord, type: MessageType, payload: object, at: datetime, *, from_host: bool = False) -> Entry:
@@ -67,24 +69,28 @@ def start(process: str, at: datetime) -> Move:
     return move
 
 
-def finish_turn(turn: Entry, *, usage: TaskUsage, seconds: float, delivered: frozenset[str]) -> Move:
-    """One more turn is done: what it used, and which mail it carried."""
+def finish_turn(turn: Entry, *, number: int, usage: TaskUsage, seconds: float, delivered: frozenset[str]) -> Move:
+    """Turn `number`, counted from 1, is done: what it used, and which mail it carried. Done again, it is done once."""
 
     def move(record: TaskRecord) -> Change:
+        if record.handle.turns >= number:
+            return Change(record=record)  # it was stored, though whoever wanted that did not live to hear of it
         handle = replace(
             record.handle, usage=usage, turns=record.handle.turns + 1, last_activity_at=turn.at, questions=()
         )
         left = tuple(mail for mail in record.mail if mail.mail_id not in delivered)
-        changed = record.with_handle(handle, mail=left, failures=0, active_seconds=record.active_seconds + seconds)
+        active = record.active_seconds + seconds
+        changed = record.with_handle(handle, mail=left, failures=0, losses=0, active_seconds=active)
         return Change(record=changed, entries=(turn,))
 
     return move
 
 
 def ask(questions: Sequence[Question], *, seconds: float, at: datetime, until: datetime) -> Move:
-    """The subagent waits for answers, until `until` at the most."""
+    """The subagent waits for answers, until `until` at the most. Raises: `StopRequested`."""
 
     def move(record: TaskRecord) -> Change:
+        _unless_stopped(record)
         handle = replace(record.handle.asked(*questions), last_activity_at=at)
         asked = [
             event(record, MessageType.QUESTION, {"question_id": each.question_id, "question": each.text}, at)
@@ -127,9 +133,10 @@ def send(mail: Mail, at: datetime) -> Move:
 
 
 def retry_later(failure: TaskFailure, *, due_at: datetime, seconds: float, at: datetime) -> Move:
-    """A transient failure ended the attempt; the next one is due at `due_at`."""
+    """A transient failure ended the attempt; the next one is due at `due_at`. Raises: `StopRequested`."""
 
     def move(record: TaskRecord) -> Change:
+        _unless_stopped(record)
         said = event(record, MessageType.TASK_UPDATE, {"retrying": failure.message, "due_at": due_at.isoformat()}, at)
         changed = record.with_handle(
             replace(record.handle.retrying(), last_activity_at=at),
@@ -151,6 +158,17 @@ def release(at: datetime, *, seconds: float = 0.0) -> Move:
             record.handle.released(), process=None, due_at=at, active_seconds=record.active_seconds + seconds
         )
         return Change(record=changed)
+
+    return move
+
+
+def lose(failure: TaskFailure, at: datetime) -> Move:
+    """The process that ran it is gone. Any other may take it on, unless it has cost too many of them already."""
+
+    def move(record: TaskRecord) -> Change:
+        if record.losses >= MOST_LOSSES:
+            return fail(failure, at=at)(record)
+        return release(at)(replace(record, losses=record.losses + 1))
 
     return move
 
@@ -227,6 +245,11 @@ def see() -> Move:
         return Change(record=replace(record, unread=False) if record.unread else record)
 
     return move
+
+
+def _unless_stopped(record: TaskRecord) -> None:
+    if record.handle.status is TaskStatus.RUNNING and record.handle.cancel_requested is not None:
+        raise StopRequested(record.task_id)
 
 
 def _ended(

@@ -2,8 +2,10 @@
 
 from collections.abc import Iterable
 
+from pydantic import ValidationError
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
 
+from mcp_subagents.errors import StoreDamaged
 from mcp_subagents.history import summary_of_steps, text_of_turns
 from mcp_subagents.records import Entry, EntryKind
 from mcp_subagents.redact import redact
@@ -32,7 +34,10 @@ async def stored_history(store: Store, task_id: str) -> list[ModelMessage]:
 async def unfinished(store: Store, task_id: str, type: FailureType, message: str) -> TaskFailure:
     """How a task ends that no attempt is there to end, with what it had achieved."""
     record = await store.read(task_id)
-    history = await stored_history(store, task_id)
+    try:
+        history = await stored_history(store, task_id)
+    except (StoreDamaged, ValidationError):
+        history, message = [], f"{message} What it had done cannot be read."
     return TaskFailure(
         failure_type=type,
         is_retryable=False,

@@ -81,6 +81,8 @@ class TaskRecord:
     mail: tuple[Mail, ...] = ()
     failures: int = 0
     """Transient failures since the last finished turn."""
+    losses: int = 0
+    """Processes that were lost with it since the last finished turn."""
     active_seconds: float = 0.0
     """How long it has been running, over all attempts."""
     unread: bool = False

@@ -1,7 +1,6 @@
 """One attempt of one task: resume from the journal, go on turn by turn, and record how it ends."""
 
 import math
-import sys
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
@@ -13,6 +12,7 @@ import anyio
 from pydantic_ai import (
     Agent,
     AgentRun,
+    CallToolsNode,
     ModelRequestNode,
     UsageLimits,
 )
@@ -26,7 +26,6 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
-from pydantic_ai.usage import RunUsage
 from pydantic_core import to_json
 from pydantic_graph import End
 
@@ -34,21 +33,26 @@ from mcp_subagents import moves
 from mcp_subagents.agents import CompiledSubAgent
 from mcp_subagents.answers import StreamEndedEarly, refuse_cut_stream, require_whole_answer
 from mcp_subagents.asking import ASK_PARENT, ASKING, may_ever_ask
+from mcp_subagents.cancelling import SelfCancelled, was_cancelled_from_outside
 from mcp_subagents.config.limits import EngineSettings, Limits
-from mcp_subagents.errors import LeaseLost, MailWaiting, StoreError
-from mcp_subagents.failures import failure_of, task_usage
+from mcp_subagents.errors import ConfigError, LeaseLost, MailWaiting, StopRequested, StoreDamaged, StoreError
+from mcp_subagents.failures import failure_of, run_usage, task_usage
 from mcp_subagents.faults import classify
-from mcp_subagents.history import resumable
+from mcp_subagents.history import answer_on_record, closed, resumable
 from mcp_subagents.journal import JournalledTools, ToolJournal
 from mcp_subagents.past import messages_of
 from mcp_subagents.prompts import get_task_instructions_prompt
-from mcp_subagents.records import Entry, EntryKind, Mail, Move, TaskRecord
-from mcp_subagents.retry import RetryConfig
+from mcp_subagents.records import Entry, EntryKind, Lease, Mail, Move, TaskRecord
+from mcp_subagents.retry import RetryConfig, compute_backoff_delay
 from mcp_subagents.store import Capacity, Store
 from mcp_subagents.types import FailureType, Question, TaskFailure, TaskStatus, TaskUsage
 
 _RELEASE_WITHIN = 3.0
 """Seconds that a task may take to be given back when its process leaves."""
+
+
+_LONGEST_QUESTION = 10 * 365 * 24 * 3600.0
+"""Seconds. For ever, as far as dates go."""
 
 
 class Parked(Exception):
@@ -66,7 +70,7 @@ class Surroundings:
     store: Store
     settings: EngineSettings
     now: Callable[[], datetime]
-    stay_at_hand: Callable[[str], AbstractAsyncContextManager[None]]
+    stay_at_hand: Callable[[str], AbstractAsyncContextManager[Capacity]]
     """Waits a moment for the answers to a task's questions, while nobody else here takes the task on."""
     other_subagents: Callable[[str], Sequence[str]]
 
@@ -82,10 +86,11 @@ class Attempt:
         self._around = around
         self._store = around.store
         self._limits = Limits.of(record.limits, around.settings.limits)
-        self._usage = _run_usage(record.handle.usage)
+        self._usage = run_usage(record.handle.usage)
         self._history: list[ModelMessage] = []
         self._failures = record.failures
         self._counted_at = time.monotonic()
+        self._active = record.active_seconds
         self._carried: frozenset[str] = frozenset()
         self._in_tools = False
         self._last_turn: Move | None = None
@@ -98,11 +103,19 @@ class Attempt:
             turn=record.handle.turns,
         )
 
+    @property
+    def lease(self) -> Lease:
+        """What it holds just now: after an answer that came at once, another one than in the beginning."""
+        return self._lease
+
     async def run(self) -> None:
         """Work on the task until it ends, parks, is to be retried, or is no longer ours."""
         try:
-            if (move := await self._work()) is not None:
-                await self._settle(move)
+            try:
+                if (move := await self._work()) is not None:
+                    await self._settle(move)
+            except StopRequested:
+                await self._settle(self._stop())
         except (LeaseLost, Parked):
             return  # whatever there was to write is written, by this attempt or by the one that took over
         except anyio.get_cancelled_exc_class():
@@ -121,14 +134,25 @@ class Attempt:
         """Run the agent, and say what becomes of the task, if that is not stored already."""
         try:
             await self._recall()
+            if self._record.handle.cancel_requested is not None:
+                return self._stop()
             return await self._run_to_the_end()
+        except StoreDamaged as exc:
+            return moves.fail(self._failure(exc), at=self._around.now(), seconds=self._seconds())
         except (LeaseLost, Parked, StoreError):
             raise
-        except Stopped:
-            failure = replace(self._failure(pai.RunCancelled("")), message="The task was asked to stop, and did.")
-            return moves.stop(failure, at=self._around.now(), seconds=self._seconds())
+        except (Stopped, StopRequested):
+            return self._stop()
+        except anyio.get_cancelled_exc_class() as exc:
+            if not was_cancelled_from_outside():
+                return moves.fail(self._failure(SelfCancelled(exc)), at=self._around.now(), seconds=self._seconds())
+            raise
         except Exception as exc:
             return await self._after(exc)
+
+    def _stop(self) -> Move:
+        failure = replace(self._failure(pai.RunCancelled("")), message="The task was asked to stop, and did.")
+        return moves.stop(failure, at=self._around.now(), seconds=self._seconds())
 
     async def _recall(self) -> None:
         wanted = frozenset(EntryKind) - {EntryKind.EVENT}
@@ -141,9 +165,7 @@ class Attempt:
     async def _run_to_the_end(self) -> None:
         prompt: str | None = None if self._history else self._first_prompt()
         while True:
-            result = self._answer_on_record() if prompt is None else None
-            if result is None:
-                result = await self._run_agent(prompt)
+            result = await self._run_agent(prompt)
             finished = moves.complete(
                 result, usage=task_usage(self._usage), seconds=self._seconds(), at=self._around.now()
             )
@@ -151,19 +173,12 @@ class Attempt:
                 return await self._settle(finished)
             except MailWaiting as waiting:
                 prompt = self._read_out(waiting.mail)
+                self._history = closed(self._history)
 
     def _first_prompt(self) -> str:
         config = self._subagent.config
         may_ask = config.get("can_ask_questions", True)
         return get_task_instructions_prompt(self._record.handle.description, may_ask, config.get("max_questions"))
-
-    def _answer_on_record(self) -> str | None:
-        """The answer, if the last attempt recorded it and was lost before it could say so."""
-        last = self._history[-1] if self._history else None
-        if not isinstance(last, ModelResponse) or not _ends_the_task(last):
-            return None
-        whole = last.finish_reason in {None, "stop"} and (last.text or "").strip()
-        return last.text if whole else None
 
     async def _run_agent(self, prompt: str | None) -> str:
         limits = self._limits
@@ -202,20 +217,30 @@ class Attempt:
         except pai.UsageLimitExceeded:
             # A response that broke the limit has been paid for, and is part of what was achieved.
             messages = resumable(run.all_messages(), whole_response=True)
-            if isinstance(messages[-1], ModelResponse):
+            if messages and isinstance(messages[-1], ModelResponse):
                 await self._finish_turn(messages)
             raise
 
     async def _step(self, run: AgentRun[Any, Any], node: Any) -> Any:
         """Run `node`, record the response if there is one, and return the next node."""
+        if Agent.is_user_prompt_node(node):
+            return await self._begin(run, node)
         if not Agent.is_model_request_node(node):
             return await run.next(node)
         await self._before_request(node)
         following = await run.next(node)
+        if following is node:
+            raise pai.UnexpectedModelBehavior("The model ended its request without an answer or an error")
         if Agent.is_call_tools_node(following):
             refuse_cut_stream(following.model_response)
             await self._finish_turn(list(run.all_messages()))
         return following
+
+    async def _begin(self, run: AgentRun[Any, Any], node: Any) -> Any:
+        """Begin the run. An answer that is on record already is judged again, but not asked for again."""
+        answer = answer_on_record(run.all_messages()) if node.user_prompt is None else None
+        following = await run.next(node)
+        return following if answer is None else CallToolsNode[Any, Any](answer)
 
     async def _before_request(self, node: ModelRequestNode[Any, Any]) -> None:
         """The turn boundary: obey a soft cancel, and take the mail along."""
@@ -248,14 +273,15 @@ class Attempt:
             attempt=self._lease.attempt,
         )
         usage = task_usage(self._usage)
-        turn = moves.finish_turn(entry, usage=usage, seconds=self._seconds(), delivered=self._carried)
+        number = self._tools.turn + 1
+        turn = moves.finish_turn(entry, number=number, usage=usage, seconds=self._seconds(), delivered=self._carried)
         if self._subagent.is_ours and _ends_the_task(messages[-1]):
             # It is recorded in the same commit as the end of the task, which comes next.
             self._last_turn = turn
         else:
             await self._settle(turn)
         self._history, self._carried, self._failures = messages, frozenset(), 0
-        self._tools.turn += 1
+        self._tools.turn = number
         self._tools.answers = {}
         self._check_cost(usage)
 
@@ -281,25 +307,30 @@ class Attempt:
             if call.tool_name == ASK_PARENT.name
         ]
         if not questions or len(questions) != len(requests.calls) or requests.approvals:
-            return None  # somebody else's deferred tools: not ours to answer
+            others = sorted({call.tool_name for call in [*requests.calls, *requests.approvals]} - {ASK_PARENT.name})
+            raise ConfigError(f"Nobody here can approve or carry out these tools: {', '.join(others)}.")
         now = self._around.now()
         wait = self._subagent.config.get("question_timeout", self._around.settings.question_timeout)
-        until = now + timedelta(seconds=wait)
+        until = now + timedelta(seconds=min(wait, _LONGEST_QUESTION))
         await self._settle(moves.ask(questions, seconds=self._seconds(), at=now, until=until))
-        again = await self._reclaimed()
-        if again is None:
+        if not await self._reclaimed():
             raise Parked
-        self._record, self._lease = again, again.lease
-        self._tools.attempt = again.handle.attempt
-        self._counted_at = time.monotonic()
-        return requests.build_results(calls={each.question_id: each.answer for each in again.handle.questions})
+        answers = {each.question_id: each.answer for each in self._record.handle.questions}
+        return requests.build_results(calls=answers)
 
-    async def _reclaimed(self) -> TaskRecord | None:
-        """The task, if its questions are answered while we stay at hand."""
-        mine = Capacity(most=1, in_all=sys.maxsize, subagents=frozenset({self._subagent.name}))
-        async with self._around.stay_at_hand(self._lease.task_id):
-            claim = await self._store.claim(mine, self._around.now(), task_id=self._lease.task_id)
-        return claim.records[0] if claim.records else None
+    async def _reclaimed(self) -> bool:
+        """Whether the questions were answered while we stayed at hand, and the task is ours again."""
+        async with self._around.stay_at_hand(self._lease.task_id) as capacity:
+            # Shielded: a claim that nobody hears of would be a task that nobody runs.
+            with anyio.CancelScope(shield=True):
+                claim = await self._store.claim(capacity, self._around.now(), task_id=self._lease.task_id)
+                if not claim.records:
+                    return False
+                self._record = claim.records[0]
+                self._lease = self._record.lease
+                self._tools.attempt = self._lease.attempt
+                self._counted_at = time.monotonic()
+        return True
 
     async def _after(self, exc: Exception) -> Move:
         """What becomes of the task after `exc`: another attempt later, or its end."""
@@ -307,14 +338,15 @@ class Attempt:
         policy = RetryConfig.from_config(config)
         now = self._around.now()
         failure = self._failure(exc)
+        if (fault := classify(exc)).is_congestion:
+            # Whatever becomes of this task, the others should leave the provider alone for a while.
+            wait = max(fault.retry_after or 0.0, compute_backoff_delay(self._failures + 1, policy))
+            await self._store.cool_down(self._record.provider, now + timedelta(seconds=wait))
         tools_own = self._in_tools and policy.retry_on is None and not isinstance(exc, StreamEndedEarly)
         delay = None if tools_own else policy.delay_after(exc, self._failures + 1)
         if delay is None:
             return moves.fail(failure, at=now, seconds=self._seconds())
-        due_at = now + timedelta(seconds=delay)
-        if classify(exc).is_congestion:
-            await self._store.cool_down(self._record.provider, due_at)
-        return moves.retry_later(failure, due_at=due_at, seconds=self._seconds(), at=now)
+        return moves.retry_later(failure, due_at=now + timedelta(seconds=delay), seconds=self._seconds(), at=now)
 
     def _failure(self, exc: BaseException) -> TaskFailure:
         name = self._subagent.name
@@ -330,32 +362,21 @@ class Attempt:
         return failure
 
     def _time_left(self) -> float | None:
-        if self._limits.seconds is None:
+        if self._limits.seconds is None or math.isinf(self._limits.seconds):
             return None
-        return max(self._limits.seconds - self._record.active_seconds, 0.001)
+        return max(self._limits.seconds - self._active, 0.001)
 
     def _seconds(self) -> float:
         """Running time since it was last counted."""
         now = time.monotonic()
         passed, self._counted_at = now - self._counted_at, now
+        self._active += passed
         return passed
 
 
 def _ends_the_task(message: ModelMessage) -> bool:
     """Whether this response is the answer, as far as can be told: no tools are called, and nothing is missing."""
     return isinstance(message, ModelResponse) and all(isinstance(part, TextPart) for part in message.parts)
-
-
-def _run_usage(usage: TaskUsage | None) -> RunUsage:
-    if usage is None:
-        return RunUsage()
-    return RunUsage(
-        requests=usage.requests,
-        tool_calls=usage.tool_calls,
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        cost=usage.cost_usd,
-    )
 
 
 def _as_text(output: Any) -> str:

@@ -7,6 +7,7 @@ from typing import Literal
 
 import anyio
 
+from mcp_subagents.errors import EngineStopped
 from mcp_subagents.types import TaskHandle, TaskStatus
 
 
@@ -16,6 +17,11 @@ class Waker:
     def __init__(self) -> None:
         self._event = anyio.Event()
         self._changed: set[str] = set()
+        self._closed = False
+
+    def close(self) -> None:
+        self._closed = True
+        self._event.set()
 
     def wake(self, task_id: str) -> None:
         self._changed.add(task_id)
@@ -24,6 +30,8 @@ class Waker:
     async def changed(self) -> set[str]:
         """The tasks that may have changed since the last time, as soon as there is one. Look how they stand now."""
         await self._event.wait()
+        if self._closed:
+            raise EngineStopped
         self._event = anyio.Event()
         changed, self._changed = self._changed, set()
         return changed
@@ -34,6 +42,18 @@ class Wakers:
 
     def __init__(self) -> None:
         self._waiting: dict[str, set[Waker]] = defaultdict(set)
+        self._closed = False
+
+    def require_open(self) -> None:
+        """Raises: `EngineStopped`."""
+        if self._closed:
+            raise EngineStopped
+
+    def close(self) -> None:
+        """Tell everybody who waits that nothing more will come."""
+        self._closed = True
+        for waker in {waker for wakers in self._waiting.values() for waker in wakers}:
+            waker.close()
 
     def wake(self, task_id: str) -> None:
         for waker in self._waiting.get(task_id, ()):
@@ -42,6 +62,7 @@ class Wakers:
     @contextmanager
     def join(self, task_ids: Iterable[str]) -> Generator[Waker]:
         """Hear of every change of these tasks. Join first and look then, and no change is missed."""
+        self.require_open()
         waker, wanted = Waker(), set(task_ids)
         for task_id in wanted:
             self._waiting[task_id].add(waker)

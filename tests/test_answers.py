@@ -30,6 +30,7 @@ USED = RequestUsage(input_tokens=1, output_tokens=1)
     ("response", "is_piece"),
     [
         ({}, False),
+        ({"provider_details": {"timestamp": 1}}, False),
         ({"provider_name": "acme"}, False),
         ({"provider_name": "acme", "finish_reason": "stop"}, False),
         ({"provider_name": "openai", "provider_details": {"timestamp": 1}, "finish_reason": "stop"}, True),
@@ -43,6 +44,7 @@ USED = RequestUsage(input_tokens=1, output_tokens=1)
     ],
     ids=[
         "of nobody we know",
+        "of nobody we know, with details",
         "of a model that reports nothing",
         "of a model that reports no usage",
         "of OpenAI, without its end",

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from mcp_subagents import moves
-from mcp_subagents.errors import IllegalTransition, MailWaiting, NotWaiting, TaskEnded
+from mcp_subagents.errors import IllegalTransition, MailWaiting, NotWaiting, StopRequested, TaskEnded
 from mcp_subagents.records import Change, Entry, EntryKind, Mail, Move, TaskRecord
 from mcp_subagents.types import (
     AgentMessage,
@@ -96,7 +96,7 @@ def test_the_next_attempt_keeps_the_time_of_the_first():
 def test_a_turn_is_recorded_with_what_it_used_and_carried():
     before = replace(RUNNING, mail=(MAIL, Mail(mail_id="m2", text="later")), failures=3, active_seconds=1.0)
 
-    change = moves.finish_turn(TURN, usage=USAGE, seconds=2.5, delivered=frozenset({"m1"}))(before)
+    change = moves.finish_turn(TURN, number=1, usage=USAGE, seconds=2.5, delivered=frozenset({"m1"}))(before)
 
     handle = replace(before.handle, usage=USAGE, turns=1, last_activity_at=THEN)
     after = replace(before, handle=handle, mail=(before.mail[1],), failures=0, active_seconds=3.5)
@@ -106,7 +106,12 @@ def test_a_turn_is_recorded_with_what_it_used_and_carried():
 def test_a_turn_leaves_the_questions_of_the_last_one_behind():
     answered = made(WAITING, moves.answer("this", "q1", NOW), moves.answer("now", "q2", NOW), STARTED)
     assert len(answered.handle.questions) == 2
-    assert made(answered, moves.finish_turn(TURN, usage=USAGE, seconds=0, delivered=frozenset())).handle.questions == ()
+    assert (
+        made(
+            answered, moves.finish_turn(TURN, number=1, usage=USAGE, seconds=0, delivered=frozenset())
+        ).handle.questions
+        == ()
+    )
 
 
 def test_a_task_asks_and_holds_nothing_while_it_waits():
@@ -236,6 +241,33 @@ def test_what_was_seen_is_no_longer_unread():
     assert moves.see()(seen).record is seen
 
 
+def test_a_turn_that_is_done_again_is_done_once():
+    turn = moves.finish_turn(TURN, number=1, usage=USAGE, seconds=1.0, delivered=frozenset())
+    once = made(RUNNING, turn)
+    again = turn(once)
+    assert again.record is once
+    assert again.entries == ()
+
+
+def test_what_was_told_to_stop_neither_asks_nor_tries_again():
+    for move in (ASK, RETRY):
+        with pytest.raises(StopRequested):
+            move(made(RUNNING, SOFT))
+
+
+def test_a_lost_task_is_released_until_it_has_cost_too_many_processes():
+    lose = moves.lose(FAILURE, THEN)
+    record = RUNNING
+    for number in range(1, moves.MOST_LOSSES + 1):
+        record = made(record, lose)
+        assert (record.handle.status, record.losses, record.due_at) == (TaskStatus.PENDING, number, THEN)
+        record = made(record, STARTED)
+    assert made(record, lose).handle.failure == FAILURE
+
+    turn = moves.finish_turn(TURN, number=1, usage=USAGE, seconds=1.0, delivered=frozenset())
+    assert made(record, turn, lose).losses == 1
+
+
 def test_nothing_leaves_a_task_as_it_is():
     assert moves.nothing(RUNNING).record is RUNNING
     assert moves.nothing(RUNNING).entries == ()
@@ -272,7 +304,7 @@ NAMES = ("start", "complete", "ask", "retry", "release", "fail")
     ],
 )
 def test_a_move_from_the_wrong_place_is_refused(move: Move, status: TaskStatus):
-    with pytest.raises(IllegalTransition):
+    with pytest.raises((IllegalTransition, StopRequested)):
         move(STATES[status])
 
 

@@ -4,6 +4,7 @@ import json
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,46 +56,53 @@ failures = st.builds(
     retry_after=st.none() | seconds,
     usage=st.none() | usages,
 )
-handles = st.builds(
-    TaskHandle,
-    task_id=text,
-    subagent_name=text,
-    description=text,
-    status=st.sampled_from(TaskStatus),
-    priority=st.sampled_from(TaskPriority),
-    created_at=moments,
-    started_at=st.none() | moments,
-    completed_at=st.none() | moments,
-    result=maybe_text,
-    error=maybe_text,
-    pending_question=maybe_text,
-    usage=st.none() | usages,
-    retry_count=counts,
-    attempt=counts,
-    failure=st.none() | failures,
-    mode=st.sampled_from(["sync", "async"]),
-    owner=text,
-    parent_id=maybe_text,
-    depth=counts,
-    questions=st.lists(st.builds(Question, question_id=text, text=text, answer=maybe_text), max_size=3).map(tuple),
-    turns=counts,
-    last_activity_at=st.none() | moments,
-    cancel_requested=st.none() | st.sampled_from(CancelKind),
-)
-records = st.builds(
-    TaskRecord,
-    handle=handles,
-    due_at=moments,
-    definition=maybe_text,
-    provider=text,
-    process=maybe_text,
-    idempotency_key=text,
-    limits=st.none() | st.dictionaries(text, seconds | counts, max_size=3),
-    mail=st.lists(st.builds(Mail, mail_id=text, text=text), max_size=3).map(tuple),
-    failures=counts,
-    active_seconds=seconds,
-    unread=st.booleans(),
-)
+HANDLE: dict[str, st.SearchStrategy[Any]] = {
+    "task_id": text,
+    "subagent_name": text,
+    "description": text,
+    "status": st.sampled_from(TaskStatus),
+    "priority": st.sampled_from(TaskPriority),
+    "created_at": moments,
+    "started_at": st.none() | moments,
+    "completed_at": st.none() | moments,
+    "result": maybe_text,
+    "error": maybe_text,
+    "pending_question": maybe_text,
+    "usage": st.none() | usages,
+    "retry_count": counts,
+    "attempt": counts,
+    "failure": st.none() | failures,
+    "mode": st.sampled_from(["sync", "async"]),
+    "owner": text,
+    "parent_id": maybe_text,
+    "depth": counts,
+    "questions": st.lists(st.builds(Question, question_id=text, text=text, answer=maybe_text), max_size=3).map(tuple),
+    "turns": counts,
+    "last_activity_at": st.none() | moments,
+    "cancel_requested": st.none() | st.sampled_from(CancelKind),
+}
+handles = st.builds(TaskHandle, **HANDLE)
+RECORD: dict[str, st.SearchStrategy[Any]] = {
+    "handle": handles,
+    "due_at": moments,
+    "definition": maybe_text,
+    "provider": text,
+    "process": maybe_text,
+    "idempotency_key": text,
+    "limits": st.none() | st.dictionaries(text, seconds | counts, max_size=3),
+    "mail": st.lists(st.builds(Mail, mail_id=text, text=text), max_size=3).map(tuple),
+    "failures": counts,
+    "losses": counts,
+    "active_seconds": seconds,
+    "unread": st.booleans(),
+}
+records = st.builds(TaskRecord, **RECORD)
+
+
+def test_nothing_is_left_out_of_account():
+    """A new field belongs in the strategies above."""
+    assert {each.name for each in fields(TaskHandle)} == set(HANDLE)
+    assert {each.name for each in fields(TaskRecord)} == set(RECORD)
 
 
 @given(records)

@@ -346,7 +346,8 @@ async def test_a_recorded_response_that_says_nothing_is_no_answer(last: ModelRes
     result = await run(
         Agent(model, instructions="Be brief."), None, run_kwargs={"message_history": [ANSWERED[0], last]}
     )
-    assert (result.output, len(model.requests)) == ("42", 1)
+    # The model is asked again, and not scolded for an answer that it never gave.
+    assert (result.output, list(map(prompts, model.requests))) == ("42", [["Go."]])
 
 
 async def test_a_recorded_picture_is_an_answer():
@@ -711,16 +712,25 @@ async def raises_exit(delay: float) -> None:
     raise GeneratorExit("sleep")
 
 
+def never() -> bool:
+    return False
+
+
 @pytest.mark.parametrize(
     ("callbacks", "kind"),
     [
         ({"sleep": broken_too}, ConnectionError),
+        ({"sleep": broken_too, "cancel_check": never}, ConnectionError),
         ({"sleep": raises_exit}, GeneratorExit),
+        ({"sleep": raises_exit, "cancel_check": never}, GeneratorExit),
         ({"on_retry": broken}, ConnectionError),
         ({"on_retry": broken_too}, ConnectionError),
         ({"sleep": nap, "cancel_check": checks_until(2, LookupError("no flag"))}, LookupError),
     ],
-    ids=["sleep", "sleep, not an Exception", "on_retry", "on_retry, a coroutine", "cancel_check"],
+    ids=[
+        *("sleep", "sleep, watched", "sleep, not an Exception", "sleep, not an Exception, watched"),
+        *("on_retry", "on_retry, a coroutine", "cancel_check"),
+    ],
 )
 async def test_an_error_between_attempts_leaves_as_it_is_and_shows_what_it_followed(
     callbacks: dict[str, Any], kind: type[BaseException]

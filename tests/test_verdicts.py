@@ -237,6 +237,13 @@ def test_what_openai_calls_an_invalid_request_may_be_a_conflict_or_a_rate_limit(
     assert classify(of_model(status + 50, body)).failure_type == VALIDATION
 
 
+@pytest.mark.parametrize("word", ["server_error", "overloaded_error", "rate_limit_error", "unavailable"])
+def test_a_word_for_transient_trouble_does_not_outweigh_the_status(word: str):
+    body = {"error": {"type": word}}
+    assert classify(of_model(404, body)).message == "The model provider does not know the model 'm' (HTTP 404)."
+    assert classify(APIError(body)).failure_type == TRANSIENT
+
+
 # What is left: the status
 
 

@@ -30,9 +30,14 @@ class Limits:
         for name, value in (given or {}).items():
             if name not in known:
                 raise ConfigError(f"limits: unknown limit {name!r}, {did_you_mean(name, known)}")
-            if value is not None and not value >= 0:
+            if not _is_amount(value) or (value is None and name == "depth"):
                 raise ConfigError(f"limits: {name} must be 0 or more, not {value!r}")
         return replace(base or cls(), **dict(given or {}))  # pyright: ignore[reportArgumentType]  # names checked above
+
+
+def _is_amount(value: object) -> bool:
+    """`None` for no limit, or a number from zero on; neither a bool nor a NaN is one."""
+    return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value >= 0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -53,4 +58,21 @@ class EngineSettings:
     retention_days: float = 30.0
     """How long ended tasks stay readable."""
     dead_after: float = 3.0
-    """Seconds without a sign of life after which a process counts as lost."""
+    """Seconds without a sign of life after which a process counts as lost. A living one gives one each second."""
+
+    def __post_init__(self) -> None:
+        for name in ("max_concurrency", "max_open_tasks"):
+            require_count(name, getattr(self, name))
+        for name in ("request_timeout", "question_timeout", "retention_days", "dead_after", "hot_wait"):
+            value: object = getattr(self, name)
+            least = "0 or more" if name in ("retention_days", "hot_wait") else "above 0"
+            if value is None or not _is_amount(value) or (least == "above 0" and not value):
+                raise ConfigError(f"{name} must be a number, {least}, not {value!r}")
+        if type(self.limits) is not Limits:
+            raise ConfigError("limits must be a Limits(...); to change some of them: Limits.of({...})")
+
+
+def require_count(name: str, value: object) -> None:
+    """Raises: `ConfigError` unless `value` is a whole number from 1 on."""
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise ConfigError(f"{name} must be a whole number from 1 on, not {value!r}")

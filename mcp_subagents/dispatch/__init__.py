@@ -5,6 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from mcp_subagents.records import TaskRecord
+from mcp_subagents.store import Capacity
 
 Execute = Callable[[TaskRecord], Awaitable[None]]
 """Runs one attempt of a task that was claimed. It never raises but to be cancelled."""
@@ -23,6 +24,14 @@ class Dispatcher(Protocol):
 
     def hold(self, task_id: str) -> AbstractAsyncContextManager[None]:
         """Leave that task to somebody in this process for as long as the block lasts."""
+        ...
+
+    def capacity(self, most: int) -> Capacity:
+        """What this process could take on just now, `most` tasks at a time."""
+        ...
+
+    def runs(self, task_id: str) -> bool:
+        """Whether an attempt of that task is at work here."""
         ...
 
     async def serve(self, execute: Execute) -> None:

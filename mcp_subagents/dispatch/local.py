@@ -52,11 +52,24 @@ class LocalDispatcher:
     @asynccontextmanager
     async def hold(self, task_id: str) -> AsyncGenerator[None]:
         self._held.add(task_id)
+        self.ring()  # its slot is free for the time being
         try:
             yield
         finally:
             self._held.discard(task_id)
             self.ring()
+
+    def capacity(self, most: int) -> Capacity:
+        return Capacity(
+            most=most,
+            in_all=self._room,
+            per_subagent=self._per_subagent,
+            subagents=self._resident,
+            but_not=frozenset(self._held),
+        )
+
+    def runs(self, task_id: str) -> bool:
+        return task_id in self._running
 
     async def serve(self, execute: Execute) -> None:
         async with anyio.create_task_group() as attempts:
@@ -73,17 +86,14 @@ class LocalDispatcher:
         if free <= 0:
             return _LONGEST_NAP
         now = self._now()
-        capacity = Capacity(
-            most=free,
-            in_all=self._room,
-            per_subagent=self._per_subagent,
-            subagents=self._resident,
-            but_not=frozenset(self._held),
-        )
         try:
-            claim = await self._store.claim(capacity, now)
+            claim = await self._store.claim(self.capacity(free), now)
         except StoreError as exc:
             logger.error("cannot look for due tasks, trying again: %s", exc)
+            return _TROUBLE_NAP
+        except Exception:
+            # Whatever it is, the tasks that run must not suffer for it.
+            logger.exception("cannot look for due tasks, trying again")
             return _TROUBLE_NAP
         for record in claim.records:
             # Known to `abort` before anybody else can act.

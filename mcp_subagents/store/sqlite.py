@@ -164,7 +164,7 @@ class SqliteStore:
 
 @asynccontextmanager
 async def open_sqlite(
-    path: Path,
+    path: Path | str,
     *,
     busy_timeout: timedelta = BUSY_TIMEOUT,
     beat_every: timedelta = BEAT_EVERY,
@@ -175,7 +175,7 @@ async def open_sqlite(
 
     Raises: `StoreError`, in one of its kinds, if the file cannot be used.
     """
-    file = await anyio.to_thread.run_sync(lambda: open_file(path, busy_timeout=busy_timeout, vfs=vfs))
+    file = await anyio.to_thread.run_sync(lambda: open_file(Path(path), busy_timeout=busy_timeout, vfs=vfs))
     try:
         life = Life(f"{os.getpid()}-{uuid4().hex}", clock, beat_every)
         follower, recent = Follower(file), Recent()

@@ -163,11 +163,11 @@ class Scene:
         """Wait until `count` tasks are accepted."""
         self.wait_until(lambda: len(self.accepted()) >= count)
 
-    def let_finish(self, count: int, *, seconds: float = 60.0) -> None:
-        """Wait until `count` tasks are accepted and all of them have ended."""
+    def let_finish(self, count: int) -> None:
+        """Wait until `count` tasks are accepted and all of them have ended, but not for ever."""
 
         async def watch(store: Store) -> None:
-            with anyio.move_on_after(seconds):
+            with anyio.move_on_after(60 + count / 3):
                 while not await self._is_finished(store, count):  # noqa: ASYNC110  # no event crosses processes
                     await anyio.sleep(0.05)
 

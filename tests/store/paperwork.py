@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from mcp_subagents import moves
-from mcp_subagents.records import Entry, EntryKind, Lease, Move, TaskRecord
+from mcp_subagents.records import Change, Entry, EntryKind, Lease, Move, TaskRecord
 from mcp_subagents.store import Capacity, Store
 from mcp_subagents.types import (
     FailureType,
@@ -77,7 +77,14 @@ def ids(records: Sequence[TaskRecord]) -> list[str]:
 
 
 def finish_turn(text: str = "a turn", delivered: frozenset[str] = frozenset()) -> Move:
-    return moves.finish_turn(entry(text), usage=USAGE, seconds=0.5, delivered=delivered)
+    """The next turn, whichever that is."""
+
+    def move(record: TaskRecord) -> Change:
+        number = record.handle.turns + 1
+        turn = moves.finish_turn(entry(text), number=number, usage=USAGE, seconds=0.5, delivered=delivered)
+        return turn(record)
+
+    return move
 
 
 def complete(result: str = "done", at: datetime = NOW) -> Move:

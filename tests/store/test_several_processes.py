@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import anyio
@@ -84,33 +85,60 @@ async def test_our_own_change_comes_after_those_made_before_it(path: Path):
         assert [changes.receive_nowait().task_id for _ in range(601)][-1] == "here"
 
 
+def wait_until(path: Path, status: str) -> None:
+    """Hold up the event loop until a task is found in that status, so that nobody in this process is told of it."""
+    give_up_at = time.monotonic() + 5
+    with raw(path) as db:
+        while not db.execute("SELECT 1 FROM task WHERE status = ?", (status,)).fetchall():
+            assert time.monotonic() < give_up_at
+
+
 async def test_a_change_made_before_somebody_watches_is_not_told(path: Path):
     """Not even if its commit was so recent that nobody here knows of it yet."""
     async with open_sqlite(path) as store, anyio.create_task_group() as group:
         group.start_soon(add, store, task("t1"))
         await anyio.wait_all_tasks_blocked()
-        with raw(path) as db:
-            while db.execute("SELECT count(*) FROM task").fetchall() == [(0,)]:
-                pass
+        wait_until(path, "pending")
         async with store.watch() as changes:
             await anyio.wait_all_tasks_blocked()
             with pytest.raises(anyio.WouldBlock):
                 changes.receive_nowait()
 
 
-async def test_a_change_that_is_about_to_be_told_is_not_told_twice(path: Path):
+async def test_our_own_changes_are_all_told_and_once_also_if_they_are_found_before(path: Path):
     async with open_sqlite(path) as store, store.watch() as changes, anyio.create_task_group() as group:
         group.start_soon(add, store, task("t1"))
+        group.start_soon(store.claim, ROOMY, NOW)
         await anyio.wait_all_tasks_blocked()
-        with raw(path) as db:
-            while db.execute("SELECT count(*) FROM task").fetchall() == [(0,)]:
-                pass
-        async with store.watch():  # looks for changes, before this process knows of its own
-            with anyio.fail_after(5):
-                assert (await changes.receive()).task_id == "t1"
-        await add(store, task("t2"))
+        wait_until(path, "running")
+        async with store.watch():  # looks for changes, while this process does not know of its own
+            await add(store, task("t2"))
         with anyio.fail_after(5):
-            assert (await changes.receive()).task_id == "t2"
+            told = [await changes.receive() for _ in range(3)]
+
+        assert [(each.task_id, each.handle.status) for each in told] == [
+            ("t1", "pending"),
+            ("t1", "running"),
+            ("t2", "pending"),
+        ]
+
+
+async def test_what_others_did_after_our_own_change_is_told_after_it(path: Path):
+    async def elsewhere() -> None:
+        async with open_sqlite(path) as other:
+            await add(other, task("there"))
+            await start(other, "there")
+
+    async with open_sqlite(path) as store, store.watch() as changes, anyio.create_task_group() as group:
+        group.start_soon(add, store, task("here"))
+        await anyio.wait_all_tasks_blocked()
+        wait_until(path, "pending")
+        thread = Thread(target=anyio.run, args=(elsewhere,))
+        thread.start()
+        thread.join(5)
+        async with store.watch():  # looks for changes, while this process does not know of its own
+            with anyio.fail_after(5):
+                assert [(await changes.receive()).task_id for _ in range(2)] == ["here", "there"]
 
 
 async def test_those_who_watch_look_for_changes_only_when_somebody_has_written(path: Path):
@@ -132,13 +160,16 @@ async def test_those_who_watch_look_for_changes_only_when_somebody_has_written(p
         assert statements[1:] == ["PRAGMA data_version", "changes", *["PRAGMA data_version"] * 3]
 
 
-async def test_when_changes_cannot_be_looked_for_they_are_told_later(path: Path, caplog: pytest.LogCaptureFixture):
+@pytest.mark.parametrize("steps", [1, 8], ids=["that there are any", "which they are"])
+async def test_when_it_cannot_be_said_what_has_changed_it_is_told_later(
+    path: Path, caplog: pytest.LogCaptureFixture, steps: int
+):
     def refuse() -> bool:
         return True
 
     async with open_sqlite(path) as here, open_sqlite(path) as there, here.watch() as changes:
         connection: Any = here.file.reader.connection
-        connection.set_progress_handler(refuse, 1)
+        connection.set_progress_handler(refuse, steps)
         await add(there, task("there"))
         await add(here, task("here"))  # is written, and does not hang
         assert "cannot look for changes" in caplog.text

@@ -1,5 +1,6 @@
 """The writer's thread: what is committed together, and who fails alone."""
 
+import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 from pathlib import Path
@@ -9,6 +10,7 @@ import anyio
 import anyio.to_thread
 import apsw
 import pytest
+from paperwork import task
 
 from mcp_subagents.errors import LeaseLost, StoreError, StoreUnavailable
 from mcp_subagents.store.sqlite_file import StoreFile, open_file
@@ -155,6 +157,25 @@ async def test_what_is_queued_when_the_block_ends_is_written(file: StoreFile):
                 go.set()
 
     assert names(file) == [f"n{number:03}" for number in range(300)]
+
+
+async def test_trouble_with_those_who_watch_is_not_the_callers(file: StoreFile):
+    untold: deque[Told] = deque()
+    trouble: list[object] = []
+
+    def refuse(told: Told) -> None:
+        raise ValueError("a bug")
+
+    def write(transaction: Transaction) -> str:
+        transaction.told.append((1, task()))
+        return put("a")(transaction)
+
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: trouble.append(context["exception"]))
+    async with run_writer(file, untold, refuse) as writer:
+        with anyio.fail_after(5):
+            assert await writer.run(write) == "a"
+    assert [str(each) for each in trouble] == ["a bug"]
+    assert not untold
 
 
 async def test_nothing_can_be_written_after_the_end(file: StoreFile):
