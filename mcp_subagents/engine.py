@@ -330,13 +330,29 @@ class Engine:
             yield self._dispatcher.capacity(1)
 
 
+Now = Callable[[], datetime]
+MakeDispatcher = Callable[[Store, Roster, EngineSettings, Now], Dispatcher]
+
+
+def in_this_process(store: Store, roster: Roster, settings: EngineSettings, now: Now) -> Dispatcher:
+    """The dispatcher that runs tasks right here."""
+    return LocalDispatcher(
+        store,
+        max_concurrency=settings.max_concurrency,
+        per_subagent={name: most for name, config in roster.configs.items() if (most := config.get("max_concurrency"))},
+        resident=roster.resident,
+        now=now,
+    )
+
+
 @asynccontextmanager
 async def run_engine(
     store: Store,
     roster: Roster,
     settings: EngineSettings | None = None,
     *,
-    now: Callable[[], datetime] = utc_now,
+    dispatch: MakeDispatcher = in_this_process,
+    now: Now = utc_now,
 ) -> AsyncGenerator[Engine]:
     """Work the store for as long as the block lasts.
 
@@ -344,13 +360,7 @@ async def run_engine(
     store goes on with them.
     """
     settings = settings or EngineSettings()
-    dispatcher = LocalDispatcher(
-        store,
-        max_concurrency=settings.max_concurrency,
-        per_subagent={name: most for name, config in roster.configs.items() if (most := config.get("max_concurrency"))},
-        resident=roster.resident,
-        now=now,
-    )
+    dispatcher = dispatch(store, roster, settings, now)
     housekeeper = Housekeeper(store, dispatcher, settings, now)
     engine = Engine(store, roster, settings, dispatcher, housekeeper, now)
     failure: Exception | None = None

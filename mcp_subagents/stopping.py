@@ -8,22 +8,34 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import anyio
+import anyio.to_thread
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @asynccontextmanager
-async def until_stopped() -> AsyncGenerator[None]:
-    """End the block, as if its work were done, when the process is told to stop (SIGINT, SIGTERM)."""
+async def until_stopped(*, stdin: bool = False) -> AsyncGenerator[None]:
+    """End the block, as if its work were done, when the process is told to stop.
+
+    That is by SIGINT or SIGTERM; with `stdin`, also by the end of its standard input, which is how a host that
+    started it says goodbye. What comes in there is thrown away.
+    """
     async with anyio.create_task_group() as group:
 
-        async def listen() -> None:
+        async def heed_signals() -> None:
             with anyio.open_signal_receiver(*STOP_SIGNALS) as signals:
                 async for _ in signals:
                     group.cancel_scope.cancel()
                     return
 
-        group.start_soon(listen, name="stop signals")
+        async def heed_stdin() -> None:
+            while await anyio.to_thread.run_sync(os.read, sys.stdin.fileno(), 65536, abandon_on_cancel=True):
+                pass
+            group.cancel_scope.cancel()
+
+        group.start_soon(heed_signals, name="stop signals")
+        if stdin:
+            group.start_soon(heed_stdin, name="end of stdin")
         yield
         group.cancel_scope.cancel()
 

@@ -31,6 +31,7 @@ from mcp_subagents import (
     failure_of,
 )
 from mcp_subagents.answers import StreamEndedEarly
+from mcp_subagents.failures import run_usage, task_usage
 from mcp_subagents.history import attach_checkpoint
 
 SECRET = "sk-proj-Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4z"
@@ -330,6 +331,12 @@ def test_each_failure_is_told_as_a_whole_and_without_secrets(exc: BaseException,
     carried = failure_of(exc, other_subagents=others)
     assert (given, carried) == (expected, expected)
     assert SECRET[8:] not in repr(given)
+
+
+@pytest.mark.parametrize("usage", [USAGE, RunUsage()], ids=["some", "none"])
+def test_what_was_used_is_the_same_after_it_was_stored(usage: RunUsage):
+    assert run_usage(task_usage(usage)) == usage
+    assert run_usage(None) == RunUsage()
 
 
 def test_what_is_given_outweighs_what_the_exception_carries():

@@ -31,7 +31,7 @@ def stuck() -> str:
 async def work() -> None:
     model = ScriptedModel(ToolCallPart("stuck", {}, tool_call_id="c1"))
     roster = Roster([{"name": "worker", "description": "", "instructions": "", "agent": Agent(model, tools=[stuck])}])
-    async with until_stopped(), open_sqlite(Path(sys.argv[1])) as store, run_engine(store, roster) as engine:
+    async with until_stopped(stdin=True), open_sqlite(Path(sys.argv[1])) as store, run_engine(store, roster) as engine:
         task = await engine.submit(Submission(description="Go.", subagent="worker"))
         print(task.task_id, flush=True)
         await anyio.sleep_forever()
@@ -42,8 +42,12 @@ leave(0)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("told_by", [signal.SIGTERM, signal.SIGINT])
-async def test_a_process_leaves_in_time_though_a_tool_is_stuck_in_a_thread(tmp_path: Path, told_by: signal.Signals):
+@pytest.mark.parametrize(
+    "told_by", [signal.SIGTERM, signal.SIGINT, None], ids=["SIGTERM", "SIGINT", "the end of its standard input"]
+)
+async def test_a_process_leaves_in_time_though_a_tool_is_stuck_in_a_thread(
+    tmp_path: Path, told_by: signal.Signals | None
+):
     path = tmp_path / "tasks.db"
     with anyio.fail_after(60):
         async with await anyio.open_process([sys.executable, "-c", WORKER, str(path)], stderr=sys.stderr) as worker:
@@ -51,7 +55,11 @@ async def test_a_process_leaves_in_time_though_a_tool_is_stuck_in_a_thread(tmp_p
             said = ""
             while "started" not in said:
                 said += (await worker.stdout.receive()).decode()
-            worker.send_signal(told_by)
+            if told_by is None:
+                assert worker.stdin is not None
+                await worker.stdin.aclose()
+            else:
+                worker.send_signal(told_by)
             with anyio.fail_after(5):
                 code = await worker.wait()
         task_id = said.split()[0]
