@@ -100,7 +100,7 @@ def test_type_checkers_see_exactly_the_names_that_are_exported_from_where_they_a
     seen = {alias.asname or alias.name: node.module for node in imports for alias in node.names}
     homes: dict[str, str] = vars(mcp_subagents)["_HOMES"]
     assert seen == {name: f"mcp_subagents.{module}" for name, module in homes.items()}
-    assert list(homes) == mcp_subagents.__all__
+    assert sorted(homes) == sorted(mcp_subagents.__all__)
 
 
 def test_no_name_is_exported_twice():

@@ -108,6 +108,8 @@ def _prepare(path: Path) -> None:
             )
         if path.is_dir():
             raise StoreUnavailable(f"The store {path} is a directory. Name a file.")
+        if path.exists() and not path.is_file():
+            raise StoreUnavailable(f"The store {path} is not a regular file. Name one, or one that is yet to be made.")
         if not path.exists():
             with suppress(FileExistsError):  # another process was faster
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))

@@ -88,6 +88,13 @@ def test_the_default_is_in_the_users_data_directory(monkeypatch: pytest.MonkeyPa
     assert default_path().parts[-2:] == ("mcp-subagents", "tasks.db")
 
 
+async def test_what_is_no_file_is_no_store(tmp_path: Path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(StoreUnavailable, match="not a regular file"):
+        async with open_sqlite(tmp_path / "pipe"):
+            pass
+
+
 async def test_a_directory_is_no_store(tmp_path: Path):
     with pytest.raises(StoreUnavailable, match="is a directory"):
         async with open_sqlite(tmp_path):
