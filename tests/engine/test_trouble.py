@@ -404,3 +404,16 @@ async def test_retention_can_be_for_ever(store: Store):
     async with at_work(store, subagent("42"), settings=replace(SETTINGS, retention_days=float("inf"))) as engine:
         await outcome(engine, await delegate(engine))
         assert await engine.prune() == 0
+
+
+async def test_a_model_that_runs_out_of_items_fails_its_task_instead_of_being_asked_for_ever(store: Store):
+    asked = 0
+
+    def think(messages: list[ModelMessage], info: object) -> ModelResponse:
+        nonlocal asked
+        asked += 1
+        raise StopAsyncIteration
+
+    async with at_work(store, subagent(agent=Agent(FunctionModel(think)))) as engine:
+        done = await outcome(engine, await delegate(engine))
+    assert (done.status, asked) == (TaskStatus.FAILED, 1)
