@@ -15,7 +15,7 @@ SubagentsError
 ├── DepthExceeded          the calling model: do it yourself
 ├── IncompleteAnswer       the calling model or the operator: the answer is empty or was cut off
 ├── IllegalTransition      us: a bug
-├── StopRequested          nobody: the task was told to stop, and is about to wait instead
+├── StopRequested          nobody: the task was told to stop, and does
 ├── MailWaiting            nobody: the task has something left to read before it ends
 └── LeaseLost              nobody: a later attempt owns the task; stop quietly
 """
@@ -123,7 +123,7 @@ class DepthExceeded(SubagentsError):
 
 
 class StopRequested(SubagentsError):
-    """The task was about to wait for something, but has been told to stop."""
+    """The task was told to stop, and must not go on or wait for anything."""
 
     def __init__(self, task_id: str) -> None:
         self.task_id = task_id

@@ -59,10 +59,6 @@ class Parked(Exception):
     """The task waits for answers; the attempt is over."""
 
 
-class Stopped(Exception):
-    """The task was asked to stop, and has reached a turn boundary."""
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Surroundings:
     """What every attempt of an engine works with."""
@@ -141,7 +137,7 @@ class Attempt:
             return moves.fail(self._failure(exc), at=self._around.now(), seconds=self._seconds())
         except (LeaseLost, Parked, StoreError):
             raise
-        except (Stopped, StopRequested):
+        except StopRequested:
             return self._stop()
         except anyio.get_cancelled_exc_class() as exc:
             if not was_cancelled_from_outside():
@@ -250,7 +246,7 @@ class Attempt:
         if record.lease != self._lease or record.handle.status is not TaskStatus.RUNNING:
             raise LeaseLost(self._lease.task_id, self._lease.attempt)
         if record.handle.cancel_requested is not None:
-            raise Stopped
+            raise StopRequested(self._lease.task_id)
         mail = [each for each in record.mail if each.mail_id not in self._carried]
         if mail:
             added = [UserPromptPart(content=self._read_out([each])) for each in mail]
