@@ -11,12 +11,11 @@ from typing import Any, Literal, cast
 from pydantic import TypeAdapter
 from pydantic_ai import ModelRetry, RunContext, ToolFailed, ToolReturn
 from pydantic_ai import exceptions as pai
-from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.messages import ToolCallPart, ToolReturnPart
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDefinition
 
-from mcp_subagents.faults import classify
 from mcp_subagents.records import Entry, EntryKind
+from mcp_subagents.resume import ModelErrorsOfTools
 
 INTERRUPTED = (
     "This call was interrupted before its result was recorded: it may or may not have taken effect. "
@@ -120,7 +119,7 @@ def journal_at_work() -> ToolJournal | None:
     return _at_work.get()
 
 
-class JournalledTools(AbstractCapability[Any]):
+class JournalledTools(ModelErrorsOfTools):
     """Makes an agent's tool calls pass through the journal of whichever attempt runs it.
 
     It has no state of its own, so that an agent can be built with it once and run many times.
@@ -133,14 +132,6 @@ class JournalledTools(AbstractCapability[Any]):
         if journal is None:
             return await handler(args)
         return await journal.execute(ctx, call, tool_def, args, handler)
-
-    async def on_tool_execute_error(
-        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: Any, error: Exception
-    ) -> Any:
-        # Left alone, the failure of a model inside a tool looks like one of our own model.
-        if isinstance(error, (pai.ModelAPIError, pai.FallbackExceptionGroup)):
-            raise ToolFailed(f"The tool's own model failed. {classify(error).message}") from error
-        raise error
 
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests

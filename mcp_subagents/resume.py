@@ -195,7 +195,7 @@ class _Work:
         )
         kwargs["capabilities"] = [
             *(kwargs.get("capabilities") or ()),
-            _ModelErrorsOfTools(),
+            ModelErrorsOfTools(),
             *([ProcessEventStream[Any](handler)] if handler is not None else ()),
         ]
         usage = kwargs.pop("usage", None)
@@ -315,7 +315,7 @@ def _reached(run: AgentRun[Any, Any], node: Any, exc: BaseException | None) -> l
     )
 
 
-class _ModelErrorsOfTools(AbstractCapability[Any]):
+class ModelErrorsOfTools(AbstractCapability[Any]):
     """Tells the model about model errors inside its tools, as of a nested agent.
 
     Left alone they look like errors of our own model: the run would be resumed for them, and the tool, cut

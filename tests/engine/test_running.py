@@ -383,3 +383,14 @@ async def test_a_crash_in_an_attempt_leaves_the_engine_at_work(store: Store):
         assert failed.failure is not None
         assert "RuntimeError: broken" in failed.failure.message
         assert (await outcome(engine, await delegate(engine, subagent="other"))).result == "42"
+
+
+async def test_the_model_is_told_when_the_model_inside_a_tool_fails(store: Store):
+    async def nested() -> str:
+        raise ModelHTTPError(503, "nested")
+
+    model = ScriptedModel(call("nested"), "I did it myself.")
+    async with at_work(store, subagent(agent=Agent(model, tools=[nested]))) as engine:
+        done = await outcome(engine, await delegate(engine))
+    assert (done.result, done.retry_count) == ("I did it myself.", 0)
+    assert "The tool's own model failed." in str(returned(model))
