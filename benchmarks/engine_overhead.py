@@ -23,8 +23,9 @@ from mcp_subagents.agents import Roster
 from mcp_subagents.config.limits import EngineSettings
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.engine import Engine, Submission, run_engine
+from mcp_subagents.records import TaskRecord
 from mcp_subagents.store.sqlite import open_sqlite
-from mcp_subagents.types import TaskStatus
+from mcp_subagents.types import TaskHandle, TaskStatus, utc_now
 
 SLOTS = 8
 
@@ -169,15 +170,13 @@ async def notice(folder: Path, count: int = 40) -> Sequence[Line]:
     async with open_sqlite(path) as store, await anyio.open_process(command, stderr=None) as other:
         assert other.stdout is not None
         assert await other.stdout.receive() == b"ready\n"
-        roster = Roster([SubAgentConfig(name="worker", model=FunctionModel(three_turns))])
         stored: dict[str, float] = {}
-        # No slot: nothing happens to a task but that it is stored.
-        async with run_engine(store, roster, EngineSettings(max_concurrency=0)) as engine:
-            for number in range(count):
-                await anyio.sleep(0.037 + number / 1000)
-                task = await engine.submit(Submission(description="go", subagent="worker"))
-                stored[task.task_id] = time.time()
-            printed = b"".join([chunk async for chunk in other.stdout])
+        for number in range(count):
+            await anyio.sleep(0.037 + number / 1000)
+            record = TaskRecord(handle=TaskHandle(f"t{number}", "worker", "go"), due_at=utc_now())
+            await store.create(record, most_open=count)
+            stored[record.task_id] = time.time()
+        printed = b"".join([chunk async for chunk in other.stdout])
     seen: dict[str, float] = json.loads(printed)
     late = [seen[task_id] - at for task_id, at in stored.items()]
     return [
