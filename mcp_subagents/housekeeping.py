@@ -68,10 +68,9 @@ class Housekeeper:
         with anyio.move_on_after(_LEAVE_WITHIN, shield=True), suppress(StoreError):
             # Claims that are under way come first: what is written is written in order.
             await self._store.claim(self._dispatcher.capacity(0), self._now())
-            for record in await self._store.select(Query(statuses=frozenset({TaskStatus.RUNNING}))):
-                if record.process == self._store.process:
-                    with suppress(LeaseLost):
-                        await self._store.change(record.task_id, moves.release(self._now()), lease=record.lease)
+            for lease in await self._held_here():
+                with suppress(LeaseLost):
+                    await self._store.change(lease.task_id, moves.release(self._now()), lease=lease)
 
     async def _look_around(self) -> None:
         lost = await self._store.lost(timedelta(seconds=self._settings.dead_after))
@@ -87,14 +86,14 @@ class Housekeeper:
 
     async def _forgotten(self) -> set[Lease]:
         """Tasks that count as running here, though nobody here runs them: twice in a row, so none is just starting."""
-        running = await self._store.select(Query(statuses=frozenset({TaskStatus.RUNNING})))
-        idle = {
-            record.lease
-            for record in running
-            if record.process == self._store.process and not self._dispatcher.runs(record.task_id)
-        }
+        idle = {lease for lease in await self._held_here() if not self._dispatcher.runs(lease.task_id)}
         forgotten, self._idle = idle & self._idle, idle
         return forgotten
+
+    async def _held_here(self) -> list[Lease]:
+        """What counts as running in this process."""
+        running = await self._store.select(Query(statuses=frozenset({TaskStatus.RUNNING})))
+        return [record.lease for record in running if record.process == self._store.process]
 
     @contextmanager
     def _alone(self, task_id: str) -> Generator[None]:
@@ -107,13 +106,9 @@ class Housekeeper:
             logger.exception("task %s: left as it is", task_id)
 
     async def _give_back(self, lease: Lease) -> None:
-        self._stranded.discard(lease)
         message = "The process that ran the task was lost again and again; the task may be the cause."
         failure = await unfinished(self._store, lease.task_id, FailureType.PERMANENT, message)
         with suppress(LeaseLost):  # somebody else was faster
-            try:
-                await self._store.change(lease.task_id, moves.lose(failure, self._now()), lease=lease)
-            except StoreUnavailable:
-                self._stranded.add(lease)
-                raise
+            await self._store.change(lease.task_id, moves.lose(failure, self._now()), lease=lease)
             logger.warning("task %s: given back, since its attempt %d was lost", lease.task_id, lease.attempt)
+        self._stranded.discard(lease)
