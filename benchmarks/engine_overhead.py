@@ -22,7 +22,8 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from mcp_subagents.agents import Roster
 from mcp_subagents.config.limits import EngineSettings
 from mcp_subagents.config.subagent import SubAgentConfig
-from mcp_subagents.engine import Engine, Submission, run_engine
+from mcp_subagents.delegation import Submission
+from mcp_subagents.engine import Engine, run_engine
 from mcp_subagents.records import TaskRecord
 from mcp_subagents.store.sqlite import open_sqlite
 from mcp_subagents.types import TaskHandle, TaskStatus, utc_now

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from mcp_subagents.agents import CompiledSubAgent, Roster
     from mcp_subagents.config import AskUserCallback, SubAgentConfig, SubAgentSpec, ToolsetFactory, UsageLimitsFactory
     from mcp_subagents.config.limits import EngineSettings, Limits
-    from mcp_subagents.engine import Engine, Submission, Waited, run_engine
+    from mcp_subagents.delegation import Standing, Submission, Waited
+    from mcp_subagents.engine import Engine, run_engine
     from mcp_subagents.errors import (
         ConfigError,
         DepthExceeded,
@@ -94,6 +95,7 @@ __all__ = [
     "Question",
     "RetryConfig",
     "Roster",
+    "Standing",
     "StoreDamaged",
     "StoreError",
     "StoreTooNew",
@@ -157,6 +159,7 @@ _HOMES = {
     "Question": "types",
     "RetryConfig": "retry",
     "Roster": "agents",
+    "Standing": "delegation",
     "StoreDamaged": "errors",
     "StoreError": "errors",
     "StoreTooNew": "errors",
@@ -164,7 +167,7 @@ _HOMES = {
     "SubAgentConfig": "config",
     "SubAgentSpec": "config",
     "SubagentsError": "errors",
-    "Submission": "engine",
+    "Submission": "delegation",
     "TaskCharacteristics": "types",
     "TaskEnded": "errors",
     "TaskFailure": "types",
@@ -177,7 +180,7 @@ _HOMES = {
     "UnknownSubagent": "errors",
     "UnknownTask": "errors",
     "UsageLimitsFactory": "config",
-    "Waited": "engine",
+    "Waited": "delegation",
     "checkpoint_of": "history",
     "compute_backoff_delay": "retry",
     "decide_execution_mode": "modes",

@@ -9,7 +9,7 @@ from pydantic_ai import Agent
 from pydantic_ai.models import Model
 
 from mcp_subagents.asking import ASK_PARENT, may_ever_ask
-from mcp_subagents.config.limits import Limits, require_count
+from mcp_subagents.config.roster import by_name
 from mcp_subagents.config.spec import PYTHON_ONLY, SubAgentSpec
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.errors import ConfigError, UnknownSubagent
@@ -38,17 +38,7 @@ class Roster:
     """The subagents of a process, each compiled when it is first needed."""
 
     def __init__(self, configs: Iterable[SubAgentConfig], *, default_model: "str | Model | None" = None) -> None:
-        self._configs: dict[str, SubAgentConfig] = {}
-        for config in configs:
-            name = config.get("name", "")
-            if not str(name).strip() or name != str(name):
-                raise ConfigError(f"A subagent's name must be text, not {name!r}.")
-            if name in self._configs:
-                raise ConfigError(f"Two subagents are named {name!r}; each needs a name of its own.")
-            Limits.of(config.get("limits"))
-            if (most := config.get("max_concurrency")) is not None:
-                require_count(f"max_concurrency of {name!r}", most)
-            self._configs[name] = config
+        self._configs = by_name(configs)
         self._default_model = default_model
         self._compiled: dict[str, CompiledSubAgent] = {}
 

@@ -5,7 +5,6 @@ import logging
 import secrets
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
@@ -15,22 +14,23 @@ from anyio.abc import TaskStatus as StartStatus
 from mcp_subagents import moves
 from mcp_subagents.agents import Roster
 from mcp_subagents.config.limits import EngineSettings, Limits
+from mcp_subagents.delegation import ACTIVE, Standing, Submission, Waited, require_text
 from mcp_subagents.dispatch import Dispatcher
 from mcp_subagents.dispatch.local import LocalDispatcher
 from mcp_subagents.errors import DepthExceeded, LeaseLost, TaskEnded, UnknownTask
 from mcp_subagents.failures import failure_of
 from mcp_subagents.housekeeping import Housekeeper
 from mcp_subagents.past import stored_history, unfinished
-from mcp_subagents.records import EntryKind, Mail, TaskRecord
+from mcp_subagents.records import Entry, EntryKind, Mail, TaskRecord
 from mcp_subagents.runner import Attempt, Surroundings
 from mcp_subagents.store import Capacity, Query, Store
+from mcp_subagents.transcripts import transcript_of
 from mcp_subagents.types import (
     AgentMessage,
     CancelKind,
     FailureType,
     MessageType,
     TaskHandle,
-    TaskPriority,
     TaskStatus,
     utc_now,
 )
@@ -49,38 +49,6 @@ _AT_REST = {
     TaskStatus.FAILED: "failed",
     TaskStatus.CANCELLED: "cancelled",
 }
-
-ACTIVE = frozenset(status for status in TaskStatus if not status.is_terminal)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Submission:
-    """What a host wants done."""
-
-    description: str
-    subagent: str
-    mode: Literal["sync", "async"] = "async"
-    priority: TaskPriority = TaskPriority.NORMAL
-    parent_id: str | None = None
-    idempotency_key: str = ""
-
-    def __post_init__(self) -> None:
-        for name in ("description", "subagent", "idempotency_key"):
-            _require_text(name, getattr(self, name))
-        if not self.description.strip():
-            raise ValueError("description is empty: say what the subagent is to do")
-        if self.mode not in ("sync", "async"):
-            raise ValueError(f"mode must be 'sync' or 'async', not {self.mode!r}")
-        object.__setattr__(self, "priority", TaskPriority(self.priority))
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Waited:
-    """Where the tasks stand that somebody waited for."""
-
-    tasks: Sequence[TaskHandle]
-    timed_out: bool
-    """Time ran out before what was waited for came about."""
 
 
 class Engine:
@@ -119,7 +87,7 @@ class Engine:
             DepthExceeded: the task is too far below the host's.
         """
         self._wakers.require_open()
-        _require_text("owner", owner)
+        require_text("owner", owner)
         config = self._roster.config(wanted.subagent)
         limits = Limits.of(config.get("limits"), self._settings.limits)
         depth = await self._depth_below(wanted.parent_id, owner, limits)
@@ -151,19 +119,18 @@ class Engine:
         """The task as it stands. Raises: `UnknownTask`, also for a task of somebody else."""
         return (await self._owned(task_id, owner)).handle
 
-    async def queue_position(self, task_id: str, *, owner: str = "local") -> int | None:
-        """Where the task is in the queue, from 1; `None` if it is not waiting for its turn."""
-        await self._owned(task_id, owner)
-        return await self._store.queue_position(task_id)
+    async def look(self, task_id: str, *, owner: str = "local") -> Standing:
+        """The task as it stands, with what it is doing and its place in the queue. Raises: `UnknownTask`."""
+        return await self._standing(await self._owned(task_id, owner))
 
-    async def doing(self, task_id: str, *, owner: str = "local") -> str:
-        """What the task is doing just now, in a few words."""
-        record = await self._owned(task_id, owner)
-        if record.handle.status is not TaskStatus.RUNNING:
-            return _AT_REST[record.handle.status]
-        last = await self._store.last_entry(task_id)
-        tool = json.loads(last.body)["tool"] if last is not None and last.kind is EntryKind.TOOL_STARTED else None
-        return f"calling {tool}" if tool else "asking the model"
+    async def active(self, *, owner: str = "local") -> Sequence[Standing]:
+        """How the owner's tasks stand that have not ended, the oldest first."""
+        records = await self._store.select(Query(owner=owner, statuses=ACTIVE))
+        return [await self._standing(record) for record in records]
+
+    async def unread(self, *, owner: str = "local") -> Sequence[TaskHandle]:
+        """The owner's tasks that ended or asked, and nobody has seen it yet."""
+        return [record.handle for record in await self._store.select(Query(owner=owner, unread=True))]
 
     async def list(self, *, owner: str = "local", statuses: frozenset[TaskStatus] = ACTIVE) -> Sequence[TaskHandle]:
         """The owner's tasks in these states, the oldest first."""
@@ -198,7 +165,7 @@ class Engine:
 
     async def answer(self, task_id: str, text: str, *, question_id: str = "", owner: str = "local") -> TaskHandle:
         """Answer a question of the task. Raises: `UnknownTask`, `NotWaiting`."""
-        _require_text("answer", text)
+        require_text("answer", text)
         await self._owned(task_id, owner)
         record = await self._store.change(task_id, moves.answer(text, question_id, self._now()))
         self._dispatcher.ring()
@@ -206,7 +173,7 @@ class Engine:
 
     async def send(self, task_id: str, text: str, *, owner: str = "local") -> TaskHandle:
         """Tell the task something it did not ask for. Raises: `UnknownTask`, `TaskEnded`."""
-        _require_text("message", text)
+        require_text("message", text)
         await self._owned(task_id, owner)
         mail = Mail(mail_id=secrets.token_urlsafe(8), text=text)
         return (await self._store.change(task_id, moves.send(mail, self._now()))).handle
@@ -304,6 +271,19 @@ class Engine:
         events = await self._store.journal(task_id, frozenset({EntryKind.EVENT}))
         return [moves.message_of(task_id, entry) for entry in events]
 
+    async def transcript(self, task_id: str, *, owner: str = "local") -> str:
+        """What happened in the task, as a person reads it; without secrets."""
+        record = await self._owned(task_id, owner)
+        return transcript_of(record.handle, await self._store.journal(task_id))
+
+    async def _standing(self, record: TaskRecord) -> Standing:
+        handle = record.handle
+        if handle.status is TaskStatus.RUNNING:
+            return Standing(handle=handle, doing=doing(await self._store.last_entry(handle.task_id)))
+        queued = handle.status in (TaskStatus.PENDING, TaskStatus.RETRYING)
+        position = await self._store.queue_position(handle.task_id) if queued else None
+        return Standing(handle=handle, doing=_AT_REST[handle.status], queue_position=position)
+
     async def _owned(self, task_id: str, owner: str) -> TaskRecord:
         record = await self._store.read(task_id)
         if record.handle.owner != owner:
@@ -328,6 +308,12 @@ class Engine:
                 while (await self._store.read(task_id)).handle.status is TaskStatus.WAITING_FOR_ANSWER:
                     await waker.changed()
             yield self._dispatcher.capacity(1)
+
+
+def doing(last: Entry | None) -> str:
+    """What a running task is doing, by what its journal says last."""
+    tool = json.loads(last.body)["tool"] if last is not None and last.kind is EntryKind.TOOL_STARTED else None
+    return f"calling {tool}" if tool else "asking the model"
 
 
 Now = Callable[[], datetime]
@@ -381,8 +367,3 @@ async def run_engine(
         await housekeeper.leave_nothing_behind()
     if failure is not None:
         raise failure
-
-
-def _require_text(name: str, value: object) -> None:
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be text, not {type(value).__name__}")

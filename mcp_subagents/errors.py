@@ -7,6 +7,7 @@ SubagentsError
 │   ├── StoreTooNew        a later version of mcp-subagents wrote it
 │   └── StoreUnavailable   full, locked, read-only, or on a file system that cannot hold it
 ├── EngineStopped          the caller: open another engine on the store
+├── WrongArguments         the calling model: a tool does not take that
 ├── UnknownSubagent        the calling model: pick another name
 ├── UnknownTask            the calling model: this id was never issued, or its retention has ended
 ├── NotWaiting             the calling model: there is no such open question
@@ -66,6 +67,13 @@ class EngineStopped(SubagentsError):
 
     def __init__(self) -> None:
         super().__init__("The engine has been stopped. Its tasks are safe: open another engine on the same store.")
+
+
+class WrongArguments(SubagentsError):
+    """The arguments of a call are not what the tool takes."""
+
+    def __init__(self, mistakes: Iterable[str]) -> None:
+        super().__init__(f"Wrong arguments: {'; '.join(mistakes)}. Nothing was done.")
 
 
 class UnknownSubagent(SubagentsError):

@@ -75,6 +75,12 @@ ask the user first if only they can tell. When a task has several questions open
 `send_message_to_subagent`.\
 """
 
+SEND_MESSAGE_DESCRIPTION = """\
+Tell a running task something it did not ask for: a correction, a new fact, a change of course. It reads the message \
+with its next turn and goes on from there; nothing it has done is lost. To answer its question, use `answer_subagent`; \
+to stop it, `soft_cancel_task`. A task that has ended takes no more messages.\
+"""
+
 LIST_ACTIVE_TASKS_DESCRIPTION = """\
 List the tasks that have not ended: waiting in the queue, running, retrying, or waiting for an answer from you. Use \
 it to find task ids again, or to see whether anything needs you. Ended tasks are not listed; `check_task` still \

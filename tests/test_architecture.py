@@ -14,13 +14,25 @@ ORDER = [
     *("errors", "types", "records", "moves", "redact", "texts", "config", "modes", "prompts"),
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
     *("store", "dispatch", "cancelling", "past", "journal", "asking", "agents", "runner"),
-    *("waking", "housekeeping", "engine", "stopping", "server", "cli", "testing", "__main__", "__init__"),
+    *(
+        "transcripts",
+        "waking",
+        "housekeeping",
+        "delegation",
+        "engine",
+        "stopping",
+        "server",
+        "cli",
+        "testing",
+        "__main__",
+        "__init__",
+    ),
 ]
 """A part imports only from parts before it."""
 
 AGENTS = {
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
-    *("past", "journal", "asking", "agents", "runner", "testing"),
+    *("past", "journal", "asking", "agents", "runner", "transcripts", "testing"),
 }
 DOORS = {
     "pydantic_ai": AGENTS,

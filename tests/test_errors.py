@@ -35,6 +35,7 @@ SAMPLES = [
     errors.NotWaiting(HANDLE, "q1"),
     errors.TaskEnded(HANDLE),
     errors.TooManyTasks(3),
+    errors.WrongArguments(["`task_id` is missing"]),
     errors.DepthExceeded(2),
     errors.IncompleteAnswer("length", "Once upon a"),
     errors.IllegalTransition("t1", TaskStatus.RUNNING, TaskStatus.PENDING, [], only_from=TaskStatus.PENDING),

@@ -18,7 +18,8 @@ import anyio
 from pydantic_ai import Agent
 from pydantic_ai.messages import ToolCallPart
 from mcp_subagents.agents import Roster
-from mcp_subagents.engine import Submission, run_engine
+from mcp_subagents.delegation import Submission
+from mcp_subagents.engine import run_engine
 from mcp_subagents.stopping import leave, until_stopped
 from mcp_subagents.store.sqlite import open_sqlite
 from mcp_subagents.testing import ScriptedModel

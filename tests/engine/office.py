@@ -10,7 +10,8 @@ from pydantic_ai import Agent
 from mcp_subagents.agents import Roster
 from mcp_subagents.config import SubAgentConfig
 from mcp_subagents.config.limits import EngineSettings
-from mcp_subagents.engine import Engine, Submission, run_engine
+from mcp_subagents.delegation import Submission
+from mcp_subagents.engine import Engine, run_engine
 from mcp_subagents.store import Store
 from mcp_subagents.testing import Line, ScriptedModel
 from mcp_subagents.types import TaskHandle

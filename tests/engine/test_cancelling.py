@@ -11,7 +11,7 @@ from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from test_steering import Gate
 
-from mcp_subagents.engine import Submission
+from mcp_subagents.delegation import Submission
 from mcp_subagents.store import Store
 from mcp_subagents.testing import ScriptedModel
 from mcp_subagents.types import FailureType, TaskHandle, TaskStatus

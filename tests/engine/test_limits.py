@@ -13,7 +13,7 @@ from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.usage import RequestUsage
 
 from mcp_subagents.config.limits import EngineSettings, Limits
-from mcp_subagents.engine import Submission
+from mcp_subagents.delegation import Submission
 from mcp_subagents.errors import ConfigError, DepthExceeded, TooManyTasks
 from mcp_subagents.store import Store
 from mcp_subagents.testing import Line

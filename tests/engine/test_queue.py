@@ -76,7 +76,7 @@ async def test_priorities_order_the_queue_and_age_orders_each_priority(store: St
         await delegate(engine, subagent="holder")
         await gate.reached.wait()
         ids = [await delegate(engine, f"{rank} {n}", priority=rank) for n in (1, 2) for rank in ranks]
-        places = [await engine.queue_position(task_id) for task_id in ids]
+        places = [(await engine.look(task_id)).queue_position for task_id in ids]
         gate.open.set()
         await engine.wait(ids)
     assert crowd.order == ["critical 1", "critical 2", "high 1", "high 2", "normal 1", "normal 2", "low 1", "low 2"]
@@ -87,7 +87,7 @@ async def test_a_task_that_is_not_queued_has_no_place_in_the_queue(store: Store)
     async with at_work(store, subagent("42")) as engine:
         task_id = await delegate(engine)
         await outcome(engine, task_id)
-        assert await engine.queue_position(task_id) is None
+        assert (await engine.look(task_id)).queue_position is None
 
 
 async def test_a_rate_limit_holds_back_all_tasks_of_that_provider_and_no_others(store: Store):

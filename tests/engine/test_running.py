@@ -345,7 +345,7 @@ async def test_a_task_of_somebody_else_does_not_exist(store: Store):
             engine.soft_cancel,
             engine.hard_cancel,
             engine.history,
-            engine.queue_position,
+            engine.look,
             engine.see,
         ):
             with pytest.raises(UnknownTask):

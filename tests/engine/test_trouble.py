@@ -18,7 +18,8 @@ from test_steering import Gate
 from mcp_subagents import moves
 from mcp_subagents.config import SubAgentConfig
 from mcp_subagents.config.limits import EngineSettings
-from mcp_subagents.engine import Engine, Submission
+from mcp_subagents.delegation import Submission
+from mcp_subagents.engine import Engine
 from mcp_subagents.errors import ConfigError, EngineStopped, StoreDamaged, StoreUnavailable, TaskEnded
 from mcp_subagents.records import Change, Entry, EntryKind
 from mcp_subagents.store import Query, Store

@@ -9,7 +9,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCall
 from pydantic_ai.models.function import FunctionModel
 from test_steering import Gate
 
-from mcp_subagents.engine import Submission
+from mcp_subagents.delegation import Submission
 from mcp_subagents.store import Query, Store
 from mcp_subagents.testing import ScriptedModel
 from mcp_subagents.types import MessageType, TaskHandle, TaskStatus
@@ -130,13 +130,13 @@ async def test_a_task_can_be_asked_what_it_is_doing(store: Store):
     async with at_work(store, worker) as engine:
         task_id = await delegate(engine)
         await gate.reached.wait()
-        assert await engine.doing(task_id) == "calling gate"
+        assert (await engine.look(task_id)).doing == "calling gate"
         gate.open.set()
         await outcome(engine, task_id)
-        assert await engine.doing(task_id) == "waiting for an answer"
+        assert (await engine.look(task_id)).doing == "waiting for an answer"
         await engine.answer(task_id, "Yes.")
         await outcome(engine, task_id)
-        assert await engine.doing(task_id) == "done"
+        assert (await engine.look(task_id)).doing == "done"
 
 
 async def test_a_model_at_work_is_what_a_task_is_doing(store: Store):
@@ -150,7 +150,7 @@ async def test_a_model_at_work_is_what_a_task_is_doing(store: Store):
     async with at_work(store, subagent(agent=Agent(FunctionModel(think)))) as engine:
         task_id = await delegate(engine)
         await asked.wait()
-        assert await engine.doing(task_id) == "asking the model"
+        assert (await engine.look(task_id)).doing == "asking the model"
         go.set()
         await outcome(engine, task_id)
 

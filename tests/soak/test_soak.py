@@ -17,7 +17,8 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from mcp_subagents.agents import Roster
 from mcp_subagents.config.limits import EngineSettings
-from mcp_subagents.engine import Engine, Submission, run_engine
+from mcp_subagents.delegation import Submission
+from mcp_subagents.engine import Engine, run_engine
 from mcp_subagents.store import Query, Store
 from mcp_subagents.store.sqlite import open_sqlite
 from mcp_subagents.types import TaskStatus

@@ -1,0 +1,57 @@
+"""What a surface hands to an engine, and what it gets back: values only, so that they cost nothing to import."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from mcp_subagents.types import TaskHandle, TaskPriority, TaskStatus
+
+ACTIVE = frozenset(status for status in TaskStatus if not status.is_terminal)
+"""The states of a task that has not ended."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Submission:
+    """What a host wants done."""
+
+    description: str
+    subagent: str
+    mode: Literal["sync", "async"] = "async"
+    priority: TaskPriority = TaskPriority.NORMAL
+    parent_id: str | None = None
+    idempotency_key: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("description", "subagent", "idempotency_key"):
+            require_text(name, getattr(self, name))
+        if not self.description.strip():
+            raise ValueError("description is empty: say what the subagent is to do")
+        if self.mode not in ("sync", "async"):
+            raise ValueError(f"mode must be 'sync' or 'async', not {self.mode!r}")
+        object.__setattr__(self, "priority", TaskPriority(self.priority))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Waited:
+    """Where the tasks stand that somebody waited for."""
+
+    tasks: Sequence[TaskHandle]
+    timed_out: bool
+    """Time ran out before what was waited for came about."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Standing:
+    """How a task stands, with what its handle alone does not say."""
+
+    handle: TaskHandle
+    doing: str
+    """What it is doing just now, in a few words."""
+    queue_position: int | None = None
+    """Its place in the queue, from 1, while it waits for its turn."""
+
+
+def require_text(name: str, value: object) -> None:
+    """Raises: `TypeError` unless `value` is text."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be text, not {type(value).__name__}")

@@ -1,0 +1,122 @@
+"""Delegation over MCP: tools, resources and notices on top of one engine."""
+
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mcp.server.mcpserver import MCPServer
+from mcp.server.request_state import RequestStateSecurity
+from mcp.server.subscriptions import InMemorySubscriptionBus
+
+from mcp_subagents.config.limits import EngineSettings
+from mcp_subagents.config.roster import by_name
+from mcp_subagents.config.spec import SubAgentSpec
+from mcp_subagents.config.subagent import SubAgentConfig
+from mcp_subagents.errors import ConfigError
+from mcp_subagents.prompts import DEFAULT_GENERAL_PURPOSE_DESCRIPTION
+from mcp_subagents.server.calls import DeliverySettings
+from mcp_subagents.server.cancels import Cancels
+from mcp_subagents.server.desk import Desk
+from mcp_subagents.server.foreground import TaskForeground, WaitForeground
+from mcp_subagents.server.guidance import add_prompts, get_server_instructions
+from mcp_subagents.server.native import NativeTasks
+from mcp_subagents.server.notices import Notices
+from mcp_subagents.server.resources import add_resources
+from mcp_subagents.server.room import EngineRoom
+from mcp_subagents.server.toolbox import tools_of
+from mcp_subagents.server.tools import Tools
+from mcp_subagents.store import Store
+
+if TYPE_CHECKING:
+    from pydantic_ai.models import Model
+
+    from mcp_subagents.engine import Engine
+
+__all__ = ["DeliverySettings", "create_server"]
+
+_LONGEST_FORM = 24 * 3600.0
+"""Seconds that a user may take to fill in a form."""
+
+GENERAL_PURPOSE = SubAgentConfig(
+    name="general-purpose", description=DEFAULT_GENERAL_PURPOSE_DESCRIPTION, instructions=""
+)
+
+
+def create_server(
+    subagents: Iterable[SubAgentConfig | SubAgentSpec] = (),
+    *,
+    default_model: "str | Model | None" = None,
+    store: Store | str | Path | None = None,
+    settings: EngineSettings | None = None,
+    delivery: DeliverySettings | None = None,
+) -> "MCPServer[Any]":
+    """A server through which any MCP app can delegate work to `subagents`.
+
+    It can be run (`server.run()`), mounted as an ASGI app, or used in memory; all its connections share one engine.
+    Without subagents it has one, `general-purpose`, on `default_model`. Tasks are kept in `store`: an open store, or
+    the path of a SQLite file; without it, a file in the user's data directory.
+
+    Raises:
+        ConfigError: a definition or a setting is wrong.
+    """
+    given = [each.to_config() if isinstance(each, SubAgentSpec) else each for each in subagents]
+    configs = by_name(given or [GENERAL_PURPOSE])
+
+    @asynccontextmanager
+    async def open_engine(opened: Store) -> "AsyncGenerator[Engine]":
+        from mcp_subagents.agents import Roster  # not before it is needed: it loads pydantic-ai
+        from mcp_subagents.engine import run_engine
+
+        roster = Roster(configs.values(), default_model=default_model)
+        async with run_engine(opened, roster, settings) as engine, notices.told_of(engine):
+            yield engine
+
+    room = EngineRoom(lambda: _opened(store), open_engine)
+    desk = Desk(room, delivery or DeliverySettings())
+    cancels = Cancels(room)
+    tools = Tools(configs, cancels)
+    native = NativeTasks(desk, {"task": TaskForeground(desk, tools), "wait_tasks": WaitForeground(desk)})
+    bus = InMemorySubscriptionBus()
+    notices = Notices(room, native, bus)
+
+    @asynccontextmanager
+    async def lifespan(_: "MCPServer[Any]") -> AsyncGenerator[None]:
+        async with room.use():
+            yield
+
+    server = MCPServer(
+        "mcp-subagents",
+        title="Subagents",
+        version=version("mcp-subagents"),
+        instructions=get_server_instructions(list(configs.values())),
+        tools=tools_of(desk, tools, configs),
+        extensions=[native],
+        subscriptions=bus,
+        middleware=[cancels],
+        request_state_security=RequestStateSecurity.ephemeral(ttl=_LONGEST_FORM),
+        lifespan=lifespan,
+        log_level="WARNING",
+    )
+    notices.install(server)
+    add_resources(server, room, configs)
+    add_prompts(server, list(configs.values()))
+    return server
+
+
+def _opened(store: Store | str | Path | None) -> AbstractAsyncContextManager[Store]:
+    if isinstance(store, str | Path | None):
+        from mcp_subagents.store.sqlite import open_sqlite
+        from mcp_subagents.store.sqlite_file import default_path
+
+        return open_sqlite(default_path() if store is None else _path(store))
+    return nullcontext(store)
+
+
+def _path(store: str | Path) -> Path:
+    if isinstance(store, Path) or "://" not in store:
+        return Path(store)
+    if store.startswith("sqlite:///"):
+        return Path(store.removeprefix("sqlite:///"))
+    raise ConfigError(f"The store must be sqlite:///FILE or the path of a file, not {store!r}.")

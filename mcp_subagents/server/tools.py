@@ -1,0 +1,145 @@
+"""The eight tools. Each is: arguments in, one thing asked of the engine, one view out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from mcp_types import InputRequiredResult
+
+from mcp_subagents.config.subagent import SubAgentConfig
+from mcp_subagents.delegation import Standing, Submission
+from mcp_subagents.errors import UnknownSubagent
+from mcp_subagents.modes import decide_execution_mode
+from mcp_subagents.server.arguments import (
+    AnswerArguments,
+    MessageArguments,
+    NoArguments,
+    OneTask,
+    TaskArguments,
+    WaitArguments,
+)
+from mcp_subagents.server.calls import Call
+from mcp_subagents.server.cancels import Cancels
+from mcp_subagents.server.delivery import Deadline, follow, wait
+from mcp_subagents.server.views import ListView, TaskView, WaitView, share_of, view_of
+from mcp_subagents.types import TaskCharacteristics, TaskHandle, TaskStatus
+
+MOST_LISTED = 100
+"""Tasks in one list; a model that has more open needs no longer list."""
+
+Answer = TaskView | WaitView | ListView | InputRequiredResult
+
+
+class Tools:
+    """What the tools do, for the subagents of a server."""
+
+    def __init__(self, subagents: Mapping[str, SubAgentConfig], cancels: Cancels) -> None:
+        self._subagents = subagents
+        self._cancels = cancels
+
+    async def task(self, call: Call, given: TaskArguments) -> Answer:
+        # A host that comes back with its user's answers comes back to the task that asked.
+        task_id = call.context.request_state
+        if task_id is None:
+            task = await self.submit(call, given)
+            if task.mode == "async":
+                return await seen(call, await call.engine.look(task.task_id, owner=call.owner))
+            task_id = task.task_id
+        return await self._followed(call, task_id)
+
+    async def submit(self, call: Call, given: TaskArguments) -> TaskHandle:
+        """Take a task on, in the mode that suits it and the host."""
+        wanted = Submission(
+            description=given.description,
+            subagent=given.subagent_type,
+            mode=self.mode(call, given),
+            priority=given.priority,
+            idempotency_key=given.idempotency_key,
+        )
+        return await call.engine.submit(wanted, owner=call.owner)
+
+    def mode(self, call: Call, given: TaskArguments) -> Literal["sync", "async"]:
+        """Whether the host waits for the task. Raises: `UnknownSubagent`."""
+        config = self._subagents.get(given.subagent_type)
+        if config is None:
+            raise UnknownSubagent(given.subagent_type, self._subagents)
+        if given.mode != "auto":
+            return given.mode
+        # A host that moves long calls to the background tells its model the result; an id would only make it poll.
+        return "sync" if call.host.notifies else decide_execution_mode(_characteristics(given, config), config)
+
+    async def check_task(self, call: Call, given: OneTask) -> Answer:
+        return await seen(call, await call.engine.look(given.task_id, owner=call.owner))
+
+    async def wait_tasks(self, call: Call, given: WaitArguments) -> Answer:
+        seconds = call.patience if given.timeout is None else min(given.timeout, call.patience)
+        waited = await wait(call, given.task_ids, mode=given.mode, deadline=Deadline(seconds))
+        return await waited_for(call, given, waited.tasks, timed_out=waited.timed_out)
+
+    async def answer_subagent(self, call: Call, given: AnswerArguments) -> Answer:
+        if call.context.request_state is None:
+            task = await call.engine.answer(
+                given.task_id, given.answer, question_id=given.question_id, owner=call.owner
+            )
+            if task.mode == "async" or task.status is TaskStatus.WAITING_FOR_ANSWER:
+                return await seen(call, await call.engine.look(given.task_id, owner=call.owner))
+        return await self._followed(call, given.task_id)
+
+    async def send_message_to_subagent(self, call: Call, given: MessageArguments) -> Answer:
+        await call.engine.send(given.task_id, given.message, owner=call.owner)
+        return await seen(call, await call.engine.look(given.task_id, owner=call.owner))
+
+    async def list_active_tasks(self, call: Call, given: NoArguments) -> Answer:
+        standings = await call.engine.active(owner=call.owner)
+        # Those that ask are never left out: they wait for the reader.
+        first = sorted(standings, key=lambda each: each.handle.status is not TaskStatus.WAITING_FOR_ANSWER)
+        shown = first[:MOST_LISTED] if len(standings) > MOST_LISTED else standings
+        return ListView(tasks=[await seen(call, each) for each in shown], omitted=len(standings) - len(shown))
+
+    async def soft_cancel_task(self, call: Call, given: OneTask) -> Answer:
+        await call.engine.soft_cancel(given.task_id, owner=call.owner)
+        return await seen(call, await call.engine.look(given.task_id, owner=call.owner))
+
+    async def hard_cancel_task(self, call: Call, given: OneTask) -> Answer:
+        await call.engine.hard_cancel(given.task_id, owner=call.owner)
+        return await seen(call, await call.engine.look(given.task_id, owner=call.owner))
+
+    async def _followed(self, call: Call, task_id: str) -> Answer:
+        request = call.context.request_context
+        self._cancels.note(request, task_id)
+        outcome = await follow(call, task_id)
+        self._cancels.forget(request)
+        if isinstance(outcome, InputRequiredResult):
+            return outcome
+        return await seen(call, await call.engine.look(task_id, owner=call.owner))
+
+
+async def waited_for(call: Call, given: WaitArguments, tasks: Sequence[TaskHandle], *, timed_out: bool) -> WaitView:
+    """How the tasks stand that were waited for."""
+    share = share_of(len(tasks))
+    standings = [await call.engine.look(task.task_id, owner=call.owner) for task in tasks]
+    return WaitView(
+        mode=given.mode,
+        finished=sum(each.handle.status.is_terminal for each in standings),
+        total=len(standings),
+        timed_out=timed_out,
+        tasks=[await seen(call, each, budget=share) for each in standings],
+    )
+
+
+async def seen(call: Call, standing: Standing, *, budget: int | None = None) -> TaskView:
+    """How a task stands, which its owner has now seen."""
+    if standing.handle.status.is_terminal or standing.handle.status is TaskStatus.WAITING_FOR_ANSWER:
+        await call.engine.see(standing.handle.task_id, owner=call.owner)
+    return view_of(standing) if budget is None else view_of(standing, budget=budget)
+
+
+def _characteristics(given: TaskArguments, config: SubAgentConfig) -> TaskCharacteristics:
+    """What the task is like, by the caller's word or by what the subagent's tasks are like."""
+    needs_user = given.requires_user_context
+    return TaskCharacteristics(
+        estimated_complexity=given.complexity or config.get("typical_complexity", "moderate"),
+        requires_user_context=config.get("typically_needs_context", False) if needs_user is None else needs_user,
+        is_time_sensitive=given.is_time_sensitive,
+        can_run_independently=given.can_run_independently,
+        may_need_clarification=given.may_need_clarification,
+    )

@@ -1,0 +1,134 @@
+"""What the model reads: a view in a few plain lines, complete without the structured form beside it."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from mcp_subagents.server.views import FailureView, ListView, TaskView, WaitView, clipped
+from mcp_subagents.types import TaskHandle, TaskStatus
+
+_LONGEST_LISTED = 120
+_MOST_NAMED = 3
+
+
+def task_in_words(view: TaskView) -> str:
+    """One task, with all it has to say."""
+    lines = [f"Task {view.task_id} ({view.subagent}): {_status(view)}.", facts(view)]
+    for question in view.questions:
+        lines += ["", f"It asks (question_id {question.question_id}): {question.question}"]
+    if view.result is not None:
+        lines += ["", view.result]
+    if view.failure is not None:
+        lines += ["", *_failure(view.failure)]
+    return "\n".join([*lines, "", f"Next: {view.next}"])
+
+
+def wait_in_words(view: WaitView) -> str:
+    """Every task that was waited for."""
+    why = "; time is up, the others go on" if view.timed_out else ""
+    head = f"{view.finished} of {view.total} {'task has' if view.total == 1 else 'tasks have'} ended{why}."
+    return "\n\n---\n\n".join([head, *(task_in_words(task) for task in view.tasks)])
+
+
+def list_in_words(view: ListView) -> str:
+    """One line for each task."""
+    if not view.tasks:
+        return "No task is open."
+    lines = [
+        f"- {task.task_id} ({task.subagent}): {_status(task)} · {facts(task)} · "
+        f"{clipped(' '.join(task.description.split()), _LONGEST_LISTED)}"
+        for task in view.tasks
+    ]
+    for task in view.tasks:
+        lines += [f"  {task.task_id} asks ({each.question_id}): {each.question}" for each in task.questions]
+    if view.omitted:
+        lines.append(f"… and {view.omitted} more.")
+    return "\n".join([f"{len(view.tasks) + view.omitted} open:", *lines])
+
+
+def mail_in_words(unread: Sequence[TaskHandle]) -> str:
+    """One line on what nobody has looked at yet."""
+    asking = [task for task in unread if task.status is TaskStatus.WAITING_FOR_ANSWER]
+    ended = [task for task in unread if task.status.is_terminal]
+    said = [f"{len(ended)} finished{_named(ended)}"] if ended else []
+    said += [f"{len(asking)} {'asks' if len(asking) == 1 else 'ask'} you{_named(asking)}"] if asking else []
+    return f"Unread: {', '.join(said)}. See check_task."
+
+
+def progress_in_words(view: TaskView) -> str:
+    """How it goes, in one line."""
+    if view.queue_position is not None and not view.activity.turns:
+        return f"{view.activity.doing} · number {view.queue_position} in the queue"
+    turn = view.activity.turns + (view.status is TaskStatus.RUNNING)
+    return " · ".join([f"turn {turn}", view.activity.doing, *_spent(view)])
+
+
+def facts(view: TaskView) -> str:
+    """What it took: turns, tools, tokens, money, time."""
+    said = [_counted(view.activity.turns, "turn")]
+    if view.usage.tool_calls:
+        said.append(_counted(view.usage.tool_calls, "tool call"))
+    said += _spent(view)
+    if view.started_at is not None and view.completed_at is not None:
+        said.append(_duration((view.completed_at - view.started_at).total_seconds()))
+    if view.retry_count:
+        said.append(_counted(view.retry_count, "retry", "retries"))
+    return " · ".join(said)
+
+
+def age(then: datetime, now: datetime) -> str:
+    return f"{_duration((now - then).total_seconds())} ago"
+
+
+def _status(view: TaskView) -> str:
+    match view.status:
+        case TaskStatus.PENDING if view.queue_position:
+            return f"queued, number {view.queue_position}"
+        case TaskStatus.RUNNING:
+            return f"running, {view.activity.doing}"
+        case TaskStatus.WAITING_FOR_ANSWER:
+            return "waiting for your answer"
+        case TaskStatus.RETRYING:
+            return f"retrying after a fault ({view.retry_count} so far)"
+        case TaskStatus.FAILED if view.failure is not None:
+            return f"failed ({view.failure.failure_type})"
+        case other:
+            return str(other)
+
+
+def _failure(failure: FailureView) -> list[str]:
+    lines = [failure.message]
+    if failure.attempted:
+        lines.append(f"Tried: {failure.attempted}")
+    if failure.retry_after is not None:
+        lines.append(f"The provider asks to be left alone for {_duration(failure.retry_after)}.")
+    lines += [f"You could: {each}" for each in failure.alternatives]
+    if failure.partial_results:
+        lines += ["", "What it had found until then:", failure.partial_results]
+    return lines
+
+
+def _spent(view: TaskView) -> list[str]:
+    tokens = view.usage.input_tokens + view.usage.output_tokens
+    said = [f"{_short(tokens)} tokens"] if tokens else []
+    return said + ([f"${view.usage.cost_usd:.4f}"] if view.usage.cost_usd else [])
+
+
+def _counted(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
+def _short(number: int) -> str:
+    return str(number) if number < 1_000 else f"{number / 1_000:.1f}k" if number < 1_000_000 else f"{number / 1e6:.1f}M"
+
+
+def _duration(seconds: float) -> str:
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def _named(tasks: Sequence[TaskHandle]) -> str:
+    ids = [task.task_id for task in tasks[:_MOST_NAMED]]
+    more = [f"and {len(tasks) - _MOST_NAMED} more"] if len(tasks) > _MOST_NAMED else []
+    return f" ({', '.join([*ids, *more])})"

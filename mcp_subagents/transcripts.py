@@ -1,0 +1,114 @@
+"""What happened in a task, as a person reads it."""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+
+from pydantic_ai.messages import (
+    ModelMessage,
+    ModelMessagesTypeAdapter,
+    ModelResponse,
+    RetryFeedbackPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+from mcp_subagents.moves import message_of
+from mcp_subagents.records import Entry, EntryKind
+from mcp_subagents.redact import redact
+from mcp_subagents.texts import plain
+from mcp_subagents.types import AgentMessage, MessageType, TaskHandle
+
+_LONGEST = 10_000
+"""Characters of one part: a transcript is read from end to end."""
+
+
+def transcript_of(task: TaskHandle, entries: Sequence[Entry]) -> str:
+    """The journal of a task as Markdown, without secrets."""
+    lines = [f"# {task.subagent_name}: {task.status}", "", f"Task `{task.task_id}`", ""]
+    turn = 0
+    for entry in entries:
+        if entry.kind is EntryKind.EVENT:
+            lines += _event(message_of(task.task_id, entry))
+        elif entry.kind is EntryKind.TURN:
+            turn += 1
+            lines += [f"## Turn {turn} · {_time(entry.at)}", "", *_messages(entry)]
+        elif entry.kind is EntryKind.HISTORY:
+            lines += ["*The history of the run was rewritten here.*", ""]
+    lines += [f"*`{name}` was started and has not been heard of since.*" for name in _in_flight(entries)]
+    return redact(plain("\n".join(lines).rstrip() + "\n"))
+
+
+def _event(message: AgentMessage) -> Iterator[str]:
+    told: dict[str, str] = message.payload or {}
+    match message.type:
+        case MessageType.QUESTION:
+            yield from _said(f"Question ({told['question_id']})", told["question"], message.timestamp)
+        case MessageType.ANSWER:
+            yield from _said(f"Answer ({told['question_id']})", told["answer"], message.timestamp)
+        case MessageType.TASK_UPDATE if "message" in told:
+            yield from _said("Message from the host", told["message"], message.timestamp)
+        case MessageType.TASK_UPDATE if "retrying" in told:
+            yield from _said("Retry", told["retrying"], message.timestamp)
+        case MessageType.TASK_FAILED:
+            yield from _said(f"Failed ({told['failure_type']})", told["message"], message.timestamp)
+        case other:
+            yield from (f"*{other.replace('_', ' ')} · {_time(message.timestamp)}*", "")
+
+
+def _messages(entry: Entry) -> Iterator[str]:
+    for message in ModelMessagesTypeAdapter.validate_json(entry.body):
+        yield from _parts(message)
+
+
+def _parts(message: ModelMessage) -> Iterator[str]:
+    for part in message.parts:
+        match part:
+            case UserPromptPart():
+                yield from _block("Told", part.content if isinstance(part.content, str) else repr(part.content))
+            case ToolReturnPart():
+                yield from _block(f"`{part.tool_name}` returned", part.model_response_str())
+            case RetryFeedbackPart():
+                yield from _block("The answer was refused", part.model_response())
+            case TextPart():
+                yield from _block("Said", part.content)
+            case ThinkingPart():
+                yield from _block("Thought", part.content)
+            case ToolCallPart():
+                yield from _block(f"Called `{part.tool_name}`", part.args_as_json_str())
+            case _:
+                continue
+    if isinstance(message, ModelResponse) and message.model_name:
+        yield from (f"*{message.model_name}*", "")
+
+
+def _said(who: str, text: str, at: datetime) -> Iterator[str]:
+    yield from _block(f"{who} · {_time(at)}", text)
+
+
+def _block(head: str, text: str) -> Iterator[str]:
+    if not text.strip():
+        return
+    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n[… {len(text) - _LONGEST:,} characters left out]"
+    yield from (f"**{head}**", "", *(f"> {line}".rstrip() for line in shown.splitlines()), "")
+
+
+def _in_flight(entries: Iterable[Entry]) -> Iterator[str]:
+    """Tools that were started since the last turn and have not returned."""
+    started: dict[str, str] = {}
+    for entry in entries:
+        if entry.kind is EntryKind.TURN:
+            started.clear()
+        elif entry.kind is EntryKind.TOOL_STARTED:
+            body = json.loads(entry.body)
+            started[body["id"]] = body["tool"]
+        elif entry.kind is EntryKind.TOOL_RESULT:
+            started.pop(json.loads(entry.body)["id"], None)
+    return iter(started.values())
+
+
+def _time(at: datetime) -> str:
+    return at.strftime("%Y-%m-%d %H:%M:%S")
