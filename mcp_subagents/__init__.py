@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         TooManyTasks,
         UnknownSubagent,
         UnknownTask,
+        WrongArguments,
     )
     from mcp_subagents.failures import failure_of
     from mcp_subagents.history import Checkpoint, checkpoint_of
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     )
     from mcp_subagents.resume import run_with_retry
     from mcp_subagents.retry import RetryConfig, compute_backoff_delay, is_transient_error
+    from mcp_subagents.server import DeliverySettings, create_server
     from mcp_subagents.store.sqlite import open_sqlite
     from mcp_subagents.types import (
         AgentMessage,
@@ -81,6 +83,7 @@ __all__ = [
     "Checkpoint",
     "CompiledSubAgent",
     "ConfigError",
+    "DeliverySettings",
     "DepthExceeded",
     "Engine",
     "EngineSettings",
@@ -117,8 +120,10 @@ __all__ = [
     "UnknownTask",
     "UsageLimitsFactory",
     "Waited",
+    "WrongArguments",
     "checkpoint_of",
     "compute_backoff_delay",
+    "create_server",
     "decide_execution_mode",
     "failure_of",
     "get_subagent_system_prompt",
@@ -145,6 +150,7 @@ _HOMES = {
     "Checkpoint": "history",
     "CompiledSubAgent": "agents",
     "ConfigError": "errors",
+    "DeliverySettings": "server",
     "DepthExceeded": "errors",
     "Engine": "engine",
     "EngineSettings": "config.limits",
@@ -181,8 +187,10 @@ _HOMES = {
     "UnknownTask": "errors",
     "UsageLimitsFactory": "config",
     "Waited": "delegation",
+    "WrongArguments": "errors",
     "checkpoint_of": "history",
     "compute_backoff_delay": "retry",
+    "create_server": "server",
     "decide_execution_mode": "modes",
     "failure_of": "failures",
     "get_subagent_system_prompt": "prompts",

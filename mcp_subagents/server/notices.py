@@ -29,7 +29,7 @@ from mcp_types import (
 )
 
 from mcp_subagents.errors import UnknownTask
-from mcp_subagents.server import addresses
+from mcp_subagents.server.addresses import TASKS, result_uri, task_uri, transcript_uri
 from mcp_subagents.server.calls import OWNER
 from mcp_subagents.server.native import NativeTasks
 from mcp_subagents.server.room import EngineRoom
@@ -127,7 +127,7 @@ class Notices:
             if self._senders is not None:
                 self._senders.start_soon(self._send, connection, watched, name="notices of a subscriber")
         if len(watched) >= MOST_WATCHED:
-            raise MCPError(code=INVALID_PARAMS, message=f"At most {MOST_WATCHED} subscriptions; try {addresses.TASKS}.")
+            raise MCPError(code=INVALID_PARAMS, message=f"At most {MOST_WATCHED} subscriptions; try {TASKS}.")
         watched.add(str(params.uri))
         return EmptyResult()
 
@@ -219,8 +219,8 @@ def _about(native: NativeTasks, native_id: str) -> Sequence[str]:
 
 def _events_of(task: TaskHandle) -> Iterator[Event]:
     yield TaskChanged(task.task_id)
-    yield ResourceUpdated(addresses.TASKS)
-    yield ResourceUpdated(addresses.task_uri(task.task_id))
-    yield ResourceUpdated(addresses.transcript_uri(task.task_id))
+    yield ResourceUpdated(TASKS)
+    yield ResourceUpdated(task_uri(task.task_id))
+    yield ResourceUpdated(transcript_uri(task.task_id))
     if task.status.is_terminal:
-        yield ResourceUpdated(addresses.result_uri(task.task_id))
+        yield ResourceUpdated(result_uri(task.task_id))

@@ -11,7 +11,7 @@ from mcp_types import Completion, CompletionArgument, CompletionContext, PromptR
 
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.errors import SubagentsError, UnknownTask
-from mcp_subagents.server import addresses
+from mcp_subagents.server.addresses import AGENTS, RESULT, TASK, TASKS, TRANSCRIPT, task_uri
 from mcp_subagents.server.calls import OWNER
 from mcp_subagents.server.room import EngineRoom
 from mcp_subagents.server.views import LONGEST_DESCRIPTION, clipped, view_of
@@ -28,7 +28,7 @@ def add_resources(server: MCPServer[Any], room: EngineRoom, subagents: Mapping[s
     """Let `server` show its subagents and the tasks of `room`."""
 
     @server.resource(
-        addresses.AGENTS,
+        AGENTS,
         name="agents",
         title="Subagents",
         description="The subagents you can delegate to, and what each is good for.",
@@ -38,7 +38,7 @@ def add_resources(server: MCPServer[Any], room: EngineRoom, subagents: Mapping[s
         return _json({"subagents": [_subagent(config) for config in subagents.values()]})
 
     @server.resource(
-        addresses.TASKS,
+        TASKS,
         name="tasks",
         title="Tasks",
         description="All tasks, the oldest first: open ones, and ended ones until their retention ends.",
@@ -50,7 +50,7 @@ def add_resources(server: MCPServer[Any], room: EngineRoom, subagents: Mapping[s
         return _json({"tasks": [_line(task) for task in every]})
 
     @server.resource(
-        addresses.TASK,
+        TASK,
         name="task",
         title="A task",
         description="One task as it stands, like check_task shows it.",
@@ -63,7 +63,7 @@ def add_resources(server: MCPServer[Any], room: EngineRoom, subagents: Mapping[s
         return view_of(standing, whole_description=True).model_dump_json(indent=2)
 
     @server.resource(
-        addresses.RESULT,
+        RESULT,
         name="result",
         title="The result of a task",
         description="The whole result of a task, however long; of a task that failed, what it had found.",
@@ -78,7 +78,7 @@ def add_resources(server: MCPServer[Any], room: EngineRoom, subagents: Mapping[s
         return handle.result if handle.result is not None else _left_over(handle)
 
     @server.resource(
-        addresses.TRANSCRIPT,
+        TRANSCRIPT,
         name="transcript",
         title="The transcript of a task",
         description="What the subagent was told, thought, called and said, turn by turn; without secrets.",
@@ -141,7 +141,7 @@ def _line(task: TaskHandle) -> dict[str, Any]:
         "description": clipped(task.description, LONGEST_DESCRIPTION),
         "created_at": task.created_at.isoformat(),
         "completed_at": task.completed_at.isoformat() if task.completed_at else None,
-        "uri": addresses.task_uri(task.task_id),
+        "uri": task_uri(task.task_id),
     }
 
 
