@@ -20,9 +20,11 @@ class Submission:
     priority: TaskPriority = TaskPriority.NORMAL
     parent_id: str | None = None
     idempotency_key: str = ""
+    continues: str = ""
+    """The ended task whose history it goes on from."""
 
     def __post_init__(self) -> None:
-        for name in ("description", "subagent", "idempotency_key"):
+        for name in ("description", "subagent", "idempotency_key", "continues"):
             require_text(name, getattr(self, name))
         if not self.description.strip():
             raise ValueError("description is empty: say what the subagent is to do")

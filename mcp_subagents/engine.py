@@ -14,13 +14,15 @@ from anyio.abc import TaskStatus as StartStatus
 from mcp_subagents import moves
 from mcp_subagents.agents import Roster
 from mcp_subagents.config.limits import EngineSettings, Limits
+from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.delegation import ACTIVE, Standing, Submission, Waited, require_text
 from mcp_subagents.dispatch import Dispatcher
 from mcp_subagents.dispatch.local import LocalDispatcher
-from mcp_subagents.errors import DepthExceeded, LeaseLost, TaskEnded, UnknownTask
+from mcp_subagents.errors import DepthExceeded, LeaseLost, NotEnded, TaskEnded, UnknownTask
 from mcp_subagents.failures import failure_of
 from mcp_subagents.housekeeping import Housekeeper
-from mcp_subagents.past import stored_history, unfinished
+from mcp_subagents.past import followed_up, stored_history, unfinished
+from mcp_subagents.prompts import first_prompt
 from mcp_subagents.records import Entry, EntryKind, Mail, TaskRecord
 from mcp_subagents.runner import Attempt, Surroundings
 from mcp_subagents.store import Capacity, Query, Store
@@ -85,6 +87,7 @@ class Engine:
             UnknownSubagent: there is no subagent of that name.
             TooManyTasks: the owner has too many open tasks.
             DepthExceeded: the task is too far below the host's.
+            UnknownTask, NotEnded: there is nothing to follow up.
         """
         self._wakers.require_open()
         require_text("owner", owner)
@@ -110,8 +113,10 @@ class Engine:
             idempotency_key=wanted.idempotency_key,
             limits=config.get("limits"),
         )
-        assigned = moves.event(record, MessageType.TASK_ASSIGNED, {}, now, from_host=True)
-        stored = await self._store.create(record, [assigned], most_open=self._settings.max_open_tasks)
+        entries = [moves.event(record, MessageType.TASK_ASSIGNED, {}, now, from_host=True)]
+        if wanted.continues:
+            entries.append(await self._follow_up(wanted, owner, config))
+        stored = await self._store.create(record, entries, most_open=self._settings.max_open_tasks)
         self._dispatcher.ring()
         return stored.handle
 
@@ -289,6 +294,12 @@ class Engine:
         if record.handle.owner != owner:
             raise UnknownTask(task_id)
         return record
+
+    async def _follow_up(self, wanted: Submission, owner: str, config: SubAgentConfig) -> Entry:
+        past = (await self._owned(wanted.continues, owner)).handle
+        if not past.status.is_terminal:
+            raise NotEnded(past)
+        return await followed_up(self._store, past.task_id, first_prompt(config, wanted.description), self._now())
 
     async def _depth_below(self, parent_id: str | None, owner: str, limits: Limits) -> int:
         if parent_id is None:

@@ -12,6 +12,7 @@ SubagentsError
 ├── UnknownTask            the calling model: this id was never issued, or its retention has ended
 ├── NotWaiting             the calling model: there is no such open question
 ├── TaskEnded              the calling model: the task cannot hear it any more
+├── NotEnded               the calling model: wait for it, or send it a message
 ├── TooManyTasks           the calling model: wait for some to end
 ├── DepthExceeded          the calling model: do it yourself
 ├── IncompleteAnswer       the calling model or the operator: the answer is empty or was cut off
@@ -114,6 +115,17 @@ class TaskEnded(SubagentsError):
     def __init__(self, handle: "TaskHandle") -> None:
         self.task_id = handle.task_id
         super().__init__(f"Task {handle.task_id!r} is {handle.status}; it takes no more messages.")
+
+
+class NotEnded(SubagentsError):
+    """A task can be followed up only when it has ended."""
+
+    def __init__(self, handle: "TaskHandle") -> None:
+        self.task_id = handle.task_id
+        super().__init__(
+            f"Task {handle.task_id!r} is {handle.status} and cannot be followed up yet. "
+            "Wait until it has ended, or tell it now with `send_message_to_subagent`."
+        )
 
 
 class TooManyTasks(SubagentsError):

@@ -1,12 +1,13 @@
 """What a task has done so far, read from its journal."""
 
 from collections.abc import Iterable
+from datetime import datetime
 
 from pydantic import ValidationError
-from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter
+from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, UserPromptPart
 
 from mcp_subagents.errors import StoreDamaged
-from mcp_subagents.history import summary_of_steps, text_of_turns
+from mcp_subagents.history import closed, summary_of_steps, text_of_turns
 from mcp_subagents.records import Entry, EntryKind
 from mcp_subagents.redact import redact
 from mcp_subagents.store import Store
@@ -29,6 +30,13 @@ def messages_of(entries: Iterable[Entry]) -> list[ModelMessage]:
 async def stored_history(store: Store, task_id: str) -> list[ModelMessage]:
     """All messages of a task's finished turns."""
     return messages_of(await store.journal(task_id, TURNS))
+
+
+async def followed_up(store: Store, task_id: str, prompt: str, at: datetime) -> Entry:
+    """What a new task has to go on from: all that an ended one has done, and then `prompt`."""
+    past = closed(await stored_history(store, task_id))
+    messages = [*past, ModelRequest(parts=[UserPromptPart(content=prompt)])]
+    return Entry(kind=EntryKind.HISTORY, body=ModelMessagesTypeAdapter.dump_json(messages).decode(), at=at)
 
 
 async def unfinished(store: Store, task_id: str, type: FailureType, message: str) -> TaskFailure:

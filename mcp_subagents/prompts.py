@@ -132,6 +132,12 @@ def get_task_instructions_prompt(
     return "\n".join(["## Your task", "", task_description, "", *_about_questions(can_ask_questions, max_questions)])
 
 
+def first_prompt(config: SubAgentConfig, task_description: str) -> str:
+    """The prompt with which the subagent is given a task."""
+    may_ask = config.get("can_ask_questions", True)
+    return get_task_instructions_prompt(task_description, may_ask, config.get("max_questions"))
+
+
 def _roster_line(config: SubAgentConfig) -> str:
     purpose = _in_one_line(config.get("description")) or "(no description)"
     silent = " (asks no questions)" if config.get("can_ask_questions") is False else ""

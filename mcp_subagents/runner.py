@@ -41,7 +41,7 @@ from mcp_subagents.faults import classify
 from mcp_subagents.history import answer_on_record, closed, resumable
 from mcp_subagents.journal import JournalledTools, ToolJournal
 from mcp_subagents.past import messages_of
-from mcp_subagents.prompts import get_task_instructions_prompt
+from mcp_subagents.prompts import first_prompt
 from mcp_subagents.records import Entry, EntryKind, Lease, Mail, Move, TaskRecord
 from mcp_subagents.retry import RetryConfig, compute_backoff_delay
 from mcp_subagents.store import Capacity, Store
@@ -159,7 +159,8 @@ class Attempt:
         self._tools.answers = {key: text for key, text in answers.items() if text is not None}
 
     async def _run_to_the_end(self) -> None:
-        prompt: str | None = None if self._history else self._first_prompt()
+        first = first_prompt(self._subagent.config, self._record.handle.description)
+        prompt: str | None = None if self._history else first
         while True:
             result = await self._run_agent(prompt)
             finished = moves.complete(
@@ -170,11 +171,6 @@ class Attempt:
             except MailWaiting as waiting:
                 prompt = self._read_out(waiting.mail)
                 self._history = closed(self._history)
-
-    def _first_prompt(self) -> str:
-        config = self._subagent.config
-        may_ask = config.get("can_ask_questions", True)
-        return get_task_instructions_prompt(self._record.handle.description, may_ask, config.get("max_questions"))
 
     async def _run_agent(self, prompt: str | None) -> str:
         limits = self._limits

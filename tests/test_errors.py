@@ -34,6 +34,7 @@ SAMPLES = [
     errors.UnknownTask("t1"),
     errors.NotWaiting(HANDLE, "q1"),
     errors.TaskEnded(HANDLE),
+    errors.NotEnded(HANDLE),
     errors.TooManyTasks(3),
     errors.WrongArguments(["`task_id` is missing"]),
     errors.DepthExceeded(2),

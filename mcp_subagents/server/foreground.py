@@ -40,7 +40,7 @@ class TaskForeground:
         return [task_id]
 
     async def begin(self, call: Call, arguments: Mapping[str, Any]) -> str | None:
-        given = parsed(TaskArguments, arguments)
+        given = await self._tools.resolved(call, parsed(TaskArguments, arguments))
         if self._tools.mode(call, given) == "async":
             return None
         return (await self._tools.submit(call, given)).task_id

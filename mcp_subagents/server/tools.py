@@ -48,14 +48,23 @@ class Tools:
 
     async def submit(self, call: Call, given: TaskArguments) -> TaskHandle:
         """Take a task on, in the mode that suits it and the host."""
+        given = await self.resolved(call, given)
         wanted = Submission(
             description=given.description,
             subagent=given.subagent_type,
             mode=self.mode(call, given),
             priority=given.priority,
             idempotency_key=given.idempotency_key,
+            continues=given.continue_task_id,
         )
         return await call.engine.submit(wanted, owner=call.owner)
+
+    async def resolved(self, call: Call, given: TaskArguments) -> TaskArguments:
+        """A follow-up that names nobody goes to the subagent that remembers the task."""
+        if not given.continue_task_id or "subagent_type" in given.model_fields_set:
+            return given
+        past = await call.engine.check(given.continue_task_id, owner=call.owner)
+        return given.model_copy(update={"subagent_type": past.subagent_name})
 
     def mode(self, call: Call, given: TaskArguments) -> Literal["sync", "async"]:
         """Whether the host waits for the task. Raises: `UnknownSubagent`."""
