@@ -226,7 +226,7 @@ class Engine:
 
     @asynccontextmanager
     async def watch(self, *, owner: str = "local") -> "AsyncGenerator[AsyncGenerator[TaskHandle]]":
-        """Every change of the owner's tasks from now on, made by any process."""
+        """The owner's tasks as they change from now on, by any process: of each task the newest state not yet seen."""
         async with self._store.watch() as changes:
 
             async def handles() -> "AsyncGenerator[TaskHandle]":

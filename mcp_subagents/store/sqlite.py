@@ -11,7 +11,6 @@ from uuid import uuid4
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
-from anyio.streams.memory import MemoryObjectReceiveStream
 
 from mcp_subagents.errors import LeaseLost, StoreError, TooManyTasks
 from mcp_subagents.records import Entry, EntryKind, Lease, Move, TaskRecord
@@ -26,6 +25,7 @@ from mcp_subagents.store.sqlite_recent import Recent
 from mcp_subagents.store.sqlite_rows import CHANGED, TASK, entry_of, micros, only, record_of, tasks
 from mcp_subagents.store.sqlite_watch import Follower
 from mcp_subagents.store.sqlite_writer import Told, Transaction, Writer, run_writer
+from mcp_subagents.store.watching import Changes
 from mcp_subagents.types import TaskStatus
 
 __all__ = ["SqliteStore", "open_sqlite"]
@@ -158,7 +158,7 @@ class SqliteStore:
         await shrink(self._writer)
         return deleted
 
-    def watch(self) -> AbstractAsyncContextManager[MemoryObjectReceiveStream[TaskRecord]]:
+    def watch(self) -> AbstractAsyncContextManager[Changes]:
         return self._follower.watch()
 
 
