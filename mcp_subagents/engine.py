@@ -105,6 +105,7 @@ class Engine:
         self._around = Surroundings(
             store=store,
             settings=settings,
+            grace=housekeeper.grace,
             now=now,
             stay_at_hand=self._stay_at_hand,
             other_subagents=lambda name: sorted(set(roster.configs) - {name}),
@@ -242,6 +243,7 @@ class Engine:
 
     def stop(self) -> None:
         """Take nothing more on, and tell those who wait."""
+        self._housekeeper.grace.begin()
         self._wakers.close()
 
     async def execute(self, record: TaskRecord) -> None:
@@ -357,7 +359,7 @@ async def run_engine(
     """Work the store for as long as the block lasts.
 
     Attempts still running when the block ends are cancelled and given back; the next engine on the same
-    store goes on with them.
+    store goes on with them. What cannot be given back in time, since the store is locked, is taken over.
     """
     settings = settings or EngineSettings()
     dispatcher = dispatch(store, roster, settings, now)
