@@ -75,6 +75,7 @@ class Engine:
         self._around = Surroundings(
             store=store,
             settings=settings,
+            grace=housekeeper.grace,
             now=now,
             stay_at_hand=self._stay_at_hand,
             other_subagents=lambda name: sorted(set(roster.configs) - {name}),
@@ -198,7 +199,7 @@ class Engine:
 
     @asynccontextmanager
     async def watch(self, *, owner: str = "local") -> "AsyncGenerator[AsyncGenerator[TaskHandle]]":
-        """Every change of the owner's tasks from now on, made by any process."""
+        """The owner's tasks as they change from now on, by any process: of each task the newest state not yet seen."""
         async with self._store.watch() as changes:
 
             async def handles() -> "AsyncGenerator[TaskHandle]":
@@ -214,6 +215,7 @@ class Engine:
 
     def stop(self) -> None:
         """Take nothing more on, and tell those who wait."""
+        self._housekeeper.grace.begin()
         self._wakers.close()
 
     async def execute(self, record: TaskRecord) -> None:
@@ -354,7 +356,7 @@ async def run_engine(
     """Work the store for as long as the block lasts.
 
     Attempts still running when the block ends are cancelled and given back; the next engine on the same
-    store goes on with them.
+    store goes on with them. What cannot be given back in time, since the store is locked, is taken over.
     """
     settings = settings or EngineSettings()
     dispatcher = dispatch(store, roster, settings, now)

@@ -11,6 +11,7 @@ from mcp_subagents import moves
 from mcp_subagents.config.limits import EngineSettings
 from mcp_subagents.dispatch import Dispatcher
 from mcp_subagents.errors import LeaseLost, StoreError, StoreUnavailable
+from mcp_subagents.grace import Grace
 from mcp_subagents.past import unfinished
 from mcp_subagents.records import Lease
 from mcp_subagents.store import Query, Store
@@ -20,7 +21,6 @@ logger = logging.getLogger(__name__)
 
 _EVERY = 1.0
 _PRUNE_EVERY = 3600.0
-_LEAVE_WITHIN = 2.0
 """Seconds."""
 _FOR_EVER = 365_000
 """Days."""
@@ -36,6 +36,7 @@ class Housekeeper:
         self._dispatcher = dispatcher
         self._settings = settings
         self._now = now
+        self.grace = Grace()
         self._stranded: set[Lease] = set()
         self._idle: set[Lease] = set()
 
@@ -65,7 +66,8 @@ class Housekeeper:
 
     async def leave_nothing_behind(self) -> None:
         """Give back what was claimed here in the last moment, when nobody was left to run it."""
-        with anyio.move_on_after(_LEAVE_WITHIN, shield=True), suppress(StoreError):
+        self.grace.begin()
+        with self.grace.shield(), suppress(StoreError):
             # Claims that are under way come first: what is written is written in order.
             await self._store.claim(self._dispatcher.capacity(0), self._now())
             for lease in await self._held_here():

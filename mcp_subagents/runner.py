@@ -38,6 +38,7 @@ from mcp_subagents.config.limits import EngineSettings, Limits
 from mcp_subagents.errors import ConfigError, LeaseLost, MailWaiting, StopRequested, StoreDamaged, StoreError
 from mcp_subagents.failures import failure_of, run_usage, task_usage
 from mcp_subagents.faults import classify
+from mcp_subagents.grace import Grace
 from mcp_subagents.history import answer_on_record, closed, resumable
 from mcp_subagents.journal import JournalledTools, ToolJournal
 from mcp_subagents.past import messages_of
@@ -46,10 +47,6 @@ from mcp_subagents.records import Entry, EntryKind, Lease, Mail, Move, TaskRecor
 from mcp_subagents.retry import RetryConfig, compute_backoff_delay
 from mcp_subagents.store import Capacity, Store
 from mcp_subagents.types import FailureType, Question, TaskFailure, TaskStatus, TaskUsage
-
-_RELEASE_WITHIN = 3.0
-"""Seconds that a task may take to be given back when its process leaves."""
-
 
 _LONGEST_QUESTION = 10 * 365 * 24 * 3600.0
 """Seconds. For ever, as far as dates go."""
@@ -65,6 +62,7 @@ class Surroundings:
 
     store: Store
     settings: EngineSettings
+    grace: Grace
     now: Callable[[], datetime]
     stay_at_hand: Callable[[str], AbstractAsyncContextManager[Capacity]]
     """Waits a moment for the answers to a task's questions, while nobody else here takes the task on."""
@@ -115,7 +113,7 @@ class Attempt:
         except (LeaseLost, Parked):
             return  # whatever there was to write is written, by this attempt or by the one that took over
         except anyio.get_cancelled_exc_class():
-            with anyio.move_on_after(_RELEASE_WITHIN, shield=True), suppress(LeaseLost, StoreError):
+            with self._around.grace.shield(), suppress(LeaseLost, StoreError):
                 await self._settle(moves.release(self._around.now(), seconds=self._seconds()))
             raise
 
@@ -314,7 +312,7 @@ class Attempt:
         """Whether the questions were answered while we stayed at hand, and the task is ours again."""
         async with self._around.stay_at_hand(self._lease.task_id) as capacity:
             # Shielded: a claim that nobody hears of would be a task that nobody runs.
-            with anyio.CancelScope(shield=True):
+            with self._around.grace.shield():
                 claim = await self._store.claim(capacity, self._around.now(), task_id=self._lease.task_id)
                 if not claim.records:
                     return False
@@ -322,7 +320,8 @@ class Attempt:
                 self._lease = self._record.lease
                 self._tools.attempt = self._lease.attempt
                 self._counted_at = time.monotonic()
-        return True
+                return True
+        return False  # the engine leaves, and has to give back whatever comes of the claim
 
     async def _after(self, exc: Exception) -> Move:
         """What becomes of the task after `exc`: another attempt later, or its end."""

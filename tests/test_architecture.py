@@ -13,20 +13,9 @@ FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.r
 ORDER = [
     *("errors", "types", "records", "moves", "redact", "texts", "config", "modes", "prompts"),
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
-    *("store", "dispatch", "cancelling", "past", "journal", "asking", "agents", "runner"),
-    *(
-        "transcripts",
-        "waking",
-        "housekeeping",
-        "delegation",
-        "engine",
-        "stopping",
-        "server",
-        "cli",
-        "testing",
-        "__main__",
-        "__init__",
-    ),
+    *("store", "dispatch", "cancelling", "grace", "past", "journal", "asking", "agents", "runner"),
+    *("transcripts", "waking", "housekeeping", "delegation", "engine", "stopping", "server", "cli"),
+    *("testing", "__main__", "__init__"),
 ]
 """A part imports only from parts before it."""
 

@@ -3,12 +3,21 @@
 import signal
 import sqlite3
 import sys
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, closing, contextmanager
+from datetime import timedelta
 from pathlib import Path
 
 import anyio
 import pytest
+from anyio.abc import Process
+from pydantic_ai import Agent
 
+from mcp_subagents.agents import Roster
+from mcp_subagents.config.limits import EngineSettings
+from mcp_subagents.engine import run_engine
 from mcp_subagents.store.sqlite import open_sqlite
+from mcp_subagents.testing import ScriptedModel
 from mcp_subagents.types import TaskStatus
 
 WORKER = """
@@ -42,29 +51,107 @@ leave(0)
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
+STORE = """
+import sys
+from datetime import UTC, datetime
+import anyio
+from mcp_subagents.records import TaskRecord
+from mcp_subagents.stopping import leave, until_stopped
+from mcp_subagents.store import Capacity
+from mcp_subagents.store.sqlite import open_sqlite
+from mcp_subagents.types import TaskHandle
+
+async def work() -> None:
+    now = datetime.now(UTC)
+    async with until_stopped(stdin=True), open_sqlite(sys.argv[1]) as store:
+        record = TaskRecord(handle=TaskHandle("t1", "worker", "Go.", created_at=now), due_at=now, definition="{}")
+        await store.create(record, most_open=1)
+        await store.claim(Capacity(most=1, in_all=1), now)
+        print("t1 started", flush=True)
+        await anyio.sleep_forever()
+
+anyio.run(work)
+leave(0)
+"""
+
+pytestmark = pytest.mark.slow
+
+in_every_way = pytest.mark.parametrize(
     "told_by", [signal.SIGTERM, signal.SIGINT, None], ids=["SIGTERM", "SIGINT", "the end of its standard input"]
 )
-async def test_a_process_leaves_in_time_though_a_tool_is_stuck_in_a_thread(
-    tmp_path: Path, told_by: signal.Signals | None
-):
-    path = tmp_path / "tasks.db"
+
+
+@asynccontextmanager
+async def at_work(program: str, path: Path) -> AsyncGenerator[tuple[Process, str]]:
+    """A process that runs a task, and the task's id."""
     with anyio.fail_after(60):
-        async with await anyio.open_process([sys.executable, "-c", WORKER, str(path)], stderr=sys.stderr) as worker:
+        async with await anyio.open_process([sys.executable, "-c", program, str(path)], stderr=sys.stderr) as worker:
             assert worker.stdout is not None
             said = ""
             while "started" not in said:
                 said += (await worker.stdout.receive()).decode()
-            if told_by is None:
-                assert worker.stdin is not None
-                await worker.stdin.aclose()
-            else:
-                worker.send_signal(told_by)
-            with anyio.fail_after(5):
-                code = await worker.wait()
-        task_id = said.split()[0]
-        async with open_sqlite(path) as store:
-            record = await store.read(task_id)
+            yield worker, said.split()[0]
+
+
+async def dismiss(worker: Process, told_by: signal.Signals | None) -> int:
+    """Tell a process to leave, by a signal or the end of its standard input, and see it leave in time."""
+    if told_by is None:
+        assert worker.stdin is not None
+        await worker.stdin.aclose()
+    else:
+        worker.send_signal(told_by)
+    with anyio.fail_after(5):
+        return await worker.wait()
+
+
+@contextmanager
+def lock(path: Path) -> Generator[None]:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("BEGIN IMMEDIATE")
+        yield
+
+
+@in_every_way
+async def test_a_process_leaves_in_time_though_a_tool_is_stuck_in_a_thread(
+    tmp_path: Path, told_by: signal.Signals | None
+):
+    path = tmp_path / "tasks.db"
+    async with at_work(WORKER, path) as (worker, task_id):
+        code = await dismiss(worker, told_by)
+    async with open_sqlite(path) as store:
+        record = await store.read(task_id)
     assert (code, record.handle.status, record.process) == (0, TaskStatus.PENDING, None)
     assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+@in_every_way
+async def test_a_process_leaves_in_time_though_its_file_is_locked_and_another_goes_on(
+    tmp_path: Path, told_by: signal.Signals | None
+):
+    path = tmp_path / "tasks.db"
+    async with at_work(WORKER, path) as (worker, task_id):
+        with lock(path):
+            code = await dismiss(worker, told_by)
+    roster = Roster([{"name": "worker", "description": "", "instructions": "", "agent": Agent(ScriptedModel("Done."))}])
+    with anyio.fail_after(10):
+        async with open_sqlite(path) as store:
+            left = await store.read(task_id)
+            async with run_engine(store, roster, EngineSettings(dead_after=1.0)) as engine:
+                done = (await engine.wait([task_id])).tasks[0]
+    assert (code, left.handle.status) == (0, TaskStatus.RUNNING)
+    assert (done.result, done.attempt) == ("Done.", 2)
+
+
+@in_every_way
+async def test_a_store_without_an_engine_is_closed_in_time_though_its_file_is_locked(
+    tmp_path: Path, told_by: signal.Signals | None
+):
+    path = tmp_path / "tasks.db"
+    async with at_work(STORE, path) as (worker, task_id):
+        with lock(path):
+            code = await dismiss(worker, told_by)
+    async with open_sqlite(path) as store:
+        left = await store.read(task_id)
+        lost = await store.lost(timedelta(0))
+    assert (code, left.handle.status) == (0, TaskStatus.RUNNING)
+    assert lost == [left.lease]

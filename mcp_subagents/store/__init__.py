@@ -11,9 +11,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
 
-from anyio.streams.memory import MemoryObjectReceiveStream
-
 from mcp_subagents.records import Entry, EntryKind, Lease, Move, TaskRecord
+from mcp_subagents.store.watching import Changes
 from mcp_subagents.types import TaskStatus
 
 __all__ = ["Capacity", "Claim", "Query", "Store"]
@@ -135,6 +134,9 @@ class Store(Protocol):
         """Delete tasks that ended before then, with their journals, and say how many."""
         ...
 
-    def watch(self) -> AbstractAsyncContextManager[MemoryObjectReceiveStream[TaskRecord]]:
-        """Every change of a task's record from now on, made by this process or another."""
+    def watch(self) -> AbstractAsyncContextManager[Changes]:
+        """What changes from now on of tasks' records, made by this process or another.
+
+        Of several changes of a task since the last read, the last one is told: see `Changes`.
+        """
         ...

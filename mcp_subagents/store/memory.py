@@ -6,13 +6,11 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import uuid4
 
-from anyio.streams.memory import MemoryObjectReceiveStream
-
 from mcp_subagents import moves
 from mcp_subagents.errors import IllegalTransition, LeaseLost, TooManyTasks, UnknownTask
 from mcp_subagents.records import PRIORITY_ORDER, Entry, EntryKind, Lease, Move, TaskRecord
 from mcp_subagents.store import Capacity, Claim, Query
-from mcp_subagents.store.watching import Watchers
+from mcp_subagents.store.watching import Changes, Watchers
 from mcp_subagents.types import TaskStatus
 
 QUEUED = frozenset({TaskStatus.PENDING, TaskStatus.RETRYING})
@@ -112,7 +110,7 @@ class MemoryStore:
         return len(due)
 
     @asynccontextmanager
-    async def watch(self) -> AsyncGenerator[MemoryObjectReceiveStream[TaskRecord]]:
+    async def watch(self) -> AsyncGenerator[Changes]:
         async with self._watchers.join() as stream:
             yield stream
 

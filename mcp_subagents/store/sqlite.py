@@ -11,14 +11,14 @@ from uuid import uuid4
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
-from anyio.streams.memory import MemoryObjectReceiveStream
 
 from mcp_subagents.errors import LeaseLost, StoreError, TooManyTasks
 from mcp_subagents.records import Entry, EntryKind, Lease, Move, TaskRecord
 from mcp_subagents.store import Capacity, Claim, Query
 from mcp_subagents.store.sqlite_changes import add_entries, insert, read_for_update, update
-from mcp_subagents.store.sqlite_file import BUSY_TIMEOUT, StoreFile, open_file
+from mcp_subagents.store.sqlite_file import StoreFile, open_file
 from mcp_subagents.store.sqlite_life import BEAT_EVERY, Clock, Life, steady_clock
+from mcp_subagents.store.sqlite_patience import BUSY_TIMEOUT, Patience
 from mcp_subagents.store.sqlite_prune import delete_ended, shrink
 from mcp_subagents.store.sqlite_query import counting, literals, selection
 from mcp_subagents.store.sqlite_queue import POSITION, Starts, cool_down, cooling, next_due
@@ -26,6 +26,7 @@ from mcp_subagents.store.sqlite_recent import Recent
 from mcp_subagents.store.sqlite_rows import CHANGED, TASK, entry_of, micros, only, record_of, tasks
 from mcp_subagents.store.sqlite_watch import Follower
 from mcp_subagents.store.sqlite_writer import Told, Transaction, Writer, run_writer
+from mcp_subagents.store.watching import Changes
 from mcp_subagents.types import TaskStatus
 
 __all__ = ["SqliteStore", "open_sqlite"]
@@ -44,6 +45,8 @@ _OVERDUE = """
 SELECT id FROM task INDEXED BY task_waiting WHERE status = 'waiting_for_answer' AND due_at <= ? ORDER BY seq
 """
 _PARSED_AT_ONCE = 100
+_CLOSE_WITHIN = timedelta(seconds=1)
+"""How long to wait for a lock, all in all, when the store is closed: somebody waits for this process to leave."""
 
 
 class SqliteStore:
@@ -158,7 +161,7 @@ class SqliteStore:
         await shrink(self._writer)
         return deleted
 
-    def watch(self) -> AbstractAsyncContextManager[MemoryObjectReceiveStream[TaskRecord]]:
+    def watch(self) -> AbstractAsyncContextManager[Changes]:
         return self._follower.watch()
 
 
@@ -173,9 +176,13 @@ async def open_sqlite(
 ) -> AsyncGenerator[SqliteStore]:
     """The store at `path`, for as long as the block lasts; it is made if there is none.
 
+    What is queued when the block ends is still written, unless another process keeps the file locked: then those who
+    wait for it are told so, and tasks that run here are free for others when no sign of life comes any more.
+
     Raises: `StoreError`, in one of its kinds, if the file cannot be used.
     """
-    file = await anyio.to_thread.run_sync(lambda: open_file(Path(path), busy_timeout=busy_timeout, vfs=vfs))
+    patience = Patience(busy_timeout)
+    file = await _open(Path(path), patience, vfs)
     try:
         life = Life(f"{os.getpid()}-{uuid4().hex}", clock, beat_every)
         follower, recent = Follower(file), Recent()
@@ -189,12 +196,24 @@ async def open_sqlite(
             try:
                 yield SqliteStore(file, writer, follower, life, recent)
             finally:
+                patience.end(_CLOSE_WITHIN)
                 with anyio.CancelScope(shield=True):
                     await _leave(writer, life)
     finally:
         with anyio.CancelScope(shield=True):
             # The last one to close tidies up the file, which may take a moment.
             await anyio.to_thread.run_sync(file.close)
+
+
+async def _open(path: Path, patience: Patience, vfs: str | None) -> StoreFile:
+    try:
+        # Left to itself when cancelled: to check a large file takes long, and so does a lock.
+        return await anyio.to_thread.run_sync(
+            lambda: open_file(path, patience=patience, vfs=vfs), abandon_on_cancel=True
+        )
+    except anyio.get_cancelled_exc_class():
+        patience.end(timedelta(0))
+        raise
 
 
 async def _leave(writer: Writer, life: Life) -> None:

@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -17,6 +17,7 @@ from mcp_subagents.errors import StoreDamaged, StoreUnavailable
 from mcp_subagents.store.mounts import network_file_system
 from mcp_subagents.store.sqlite_check import check
 from mcp_subagents.store.sqlite_database import Database, Row
+from mcp_subagents.store.sqlite_patience import Patience
 from mcp_subagents.store.sqlite_schema import migrate, migrations, too_new
 from mcp_subagents.store.sqlite_trouble import is_damage, store_error
 
@@ -24,9 +25,6 @@ try:
     import fcntl
 except ImportError:  # pragma: no cover - Windows, which does not let a file be renamed while it is open
     fcntl = None
-
-BUSY_TIMEOUT = timedelta(seconds=10)
-"""How long to wait for another process to finish its write."""
 
 _SETTINGS = """
     PRAGMA synchronous = FULL;
@@ -62,7 +60,7 @@ def default_path() -> Path:
     return user_data_path("mcp-subagents", appauthor=False) / "tasks.db"
 
 
-def open_file(path: Path, *, busy_timeout: timedelta = BUSY_TIMEOUT, vfs: str | None = None) -> StoreFile:
+def open_file(path: Path, *, patience: Patience | None = None, vfs: str | None = None) -> StoreFile:
     """Open the store at `path`; make it if there is none.
 
     Raises:
@@ -72,26 +70,27 @@ def open_file(path: Path, *, busy_timeout: timedelta = BUSY_TIMEOUT, vfs: str | 
     """
     _prepare(path)
     found = _identity(path)
-    give_up_at = time.monotonic() + busy_timeout.total_seconds()
+    patience = patience or Patience()
+    give_up_at = time.monotonic() + patience.seconds
     while True:
         try:
-            return _open(path, busy_timeout, vfs)
+            return _open(path, patience, vfs)
         except (apsw.Error, StoreDamaged, UnicodeDecodeError) as exc:
             if is_damage(exc) or isinstance(exc, StoreDamaged):
                 raise _kept_aside(path, found, exc) from exc
             # Where processes set up a file at the same time, SQLite does not always wait for its lock by itself.
-            if not isinstance(exc, apsw.BusyError) or time.monotonic() > give_up_at:
+            if not isinstance(exc, apsw.BusyError) or time.monotonic() > give_up_at or patience.is_over:
                 raise store_error(exc, path) from exc
             time.sleep(0.01)
 
 
-def _open(path: Path, busy_timeout: timedelta, vfs: str | None) -> StoreFile:
+def _open(path: Path, patience: Patience, vfs: str | None) -> StoreFile:
     with ExitStack() as undo:
         _probe(path, vfs)
-        writer = undo.enter_context(closing(_connection(path, busy_timeout, vfs)))
+        writer = undo.enter_context(closing(_connection(path, patience, vfs)))
         _set_up(writer, path)
         check(writer, path)
-        reader = undo.enter_context(closing(_connection(path, busy_timeout, vfs)))
+        reader = undo.enter_context(closing(_connection(path, patience, vfs)))
         reader.run("PRAGMA query_only = ON")
         undo.pop_all()
     return StoreFile(path=path, writer=writer, reader=reader)
@@ -138,12 +137,12 @@ def _probe(path: Path, vfs: str | None) -> None:
         raise too_new(path)
 
 
-def _connection(path: Path, busy_timeout: timedelta, vfs: str | None) -> Database:
+def _connection(path: Path, patience: Patience, vfs: str | None) -> Database:
     db = Database(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
     if db.connection.readonly("main"):
         db.close()
         raise apsw.ReadOnlyError
-    db.connection.set_busy_timeout(int(busy_timeout.total_seconds() * 1000))
+    db.connection.set_busy_handler(patience)
     db.connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     # The same plan for every value: otherwise SQLite prepares a join again each time it is given one.
     db.connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)

@@ -6,14 +6,11 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from anyio.streams.memory import MemoryObjectReceiveStream
-
 from mcp_subagents.errors import StoreDamaged, StoreError
-from mcp_subagents.records import TaskRecord
 from mcp_subagents.store.sqlite_file import StoreFile
 from mcp_subagents.store.sqlite_rows import CHANGED, record_of, tasks
 from mcp_subagents.store.sqlite_writer import LAST_CHANGE, Told
-from mcp_subagents.store.watching import Watchers
+from mcp_subagents.store.watching import Changes, Watchers
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +23,7 @@ _CHANGES = f"{tasks('task_changed')} WHERE task.changed > ? ORDER BY task.change
 class Follower:
     """Tells those who watch of every change, in the order of the commits, over all processes.
 
-    Of several changes that another process makes to one task in quick succession, the last one is told.
+    Of several changes that another process makes to one task in quick succession, only the last one is found.
     """
 
     def __init__(self, file: StoreFile) -> None:
@@ -40,7 +37,7 @@ class Follower:
         self._timer: asyncio.TimerHandle | None = None
 
     @asynccontextmanager
-    async def watch(self) -> AsyncGenerator[MemoryObjectReceiveStream[TaskRecord]]:
+    async def watch(self) -> AsyncGenerator[Changes]:
         """Every change from now on."""
         if self._watching:
             self._look()

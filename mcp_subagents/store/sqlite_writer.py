@@ -136,7 +136,7 @@ class Writer:
             self._pulse_at = time.monotonic() + self._pulse_every
 
     async def end(self) -> None:
-        """Write what is queued, and take nothing more."""
+        """Write what is queued, as far as patience with other processes goes, and take nothing more."""
         self._open = False
         self._queue.put(None)
         with anyio.CancelScope(shield=True):

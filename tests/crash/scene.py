@@ -7,12 +7,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import anyio
+import apsw
 
 from mcp_subagents.records import Entry, TaskRecord
 from mcp_subagents.store import Query, Store
@@ -129,6 +130,14 @@ class Scene:
         os.kill(worker.pid, how)
         assert self._nursery.wait(worker.pid, 10) == 0, self.log(worker)
         return time.monotonic() - told_at
+
+    @contextmanager
+    def lock(self) -> Generator[None]:
+        """Nobody else can write for as long as the block lasts. Raises: `apsw.BusyError`."""
+        with closing(apsw.Connection(str(self.folder / "tasks.db"))) as db:
+            db.set_busy_timeout(200)
+            db.execute("BEGIN IMMEDIATE")  # pyright: ignore[reportUnknownMemberType]  # apsw's stubs say too little
+            yield
 
     def close(self) -> None:
         os.kill(self._witness, signal.SIGKILL)

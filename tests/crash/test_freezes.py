@@ -2,8 +2,7 @@
 
 import random
 import time
-from collections.abc import Generator
-from contextlib import closing, contextmanager, suppress
+from contextlib import suppress
 
 import apsw
 import pytest
@@ -41,7 +40,7 @@ def test_a_worker_goes_on_after_the_file_was_locked_for_longer_than_it_waits(set
     scene = set_up(max_concurrency=8)
     worker = scene.start(submit=range(24), linger=0.1, patience=0.3)
     scene.wait_until(lambda: len(scene.ran()) > 10)
-    with lock(scene):  # as a worker has it that is frozen in the middle of a write
+    with scene.lock():  # as a worker has it that is frozen in the middle of a write
         time.sleep(2)
     scene.cut_short.add(worker.name)
     scene.let_finish(24)
@@ -53,16 +52,7 @@ def freeze_between_writes(scene: Scene, worker: Worker) -> None:
     """Freeze a worker while it does not have the file locked: nobody could write then, whatever they do."""
     while True:
         scene.freeze(worker)
-        with suppress(apsw.BusyError), lock(scene):
+        with suppress(apsw.BusyError), scene.lock():
             return
         scene.thaw(worker)
         time.sleep(0.003)
-
-
-@contextmanager
-def lock(scene: Scene) -> Generator[None]:
-    """Nobody else can write for as long as the block lasts. Raises: `apsw.BusyError`."""
-    with closing(apsw.Connection(str(scene.folder / "tasks.db"))) as db:
-        db.set_busy_timeout(200)
-        db.execute("BEGIN IMMEDIATE")  # pyright: ignore[reportUnknownMemberType]  # apsw's stubs say too little
-        yield

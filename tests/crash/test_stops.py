@@ -36,6 +36,21 @@ def test_a_worker_that_is_told_to_leave_gives_its_tasks_back(set_up: SetUp, upho
     uphold(scene, f"workers that leave on {how.name} (seed {SEED})")
 
 
+def test_a_worker_leaves_within_5_seconds_though_the_file_is_locked(set_up: SetUp, uphold: Uphold):
+    scene = set_up(max_concurrency=8)
+    worker = scene.start(submit=range(24), linger=0.1)
+    scene.wait_until(lambda: len(scene.ran()) > 10)
+    with scene.lock():
+        assert scene.stop(worker) <= 5
+    left = scene.with_store(_open_tasks)
+    assert [record.task_id for record in left if record.handle.status is TaskStatus.RUNNING] != []
+
+    following = scene.start(submit=range(24))
+    scene.let_finish(24)
+    scene.dismiss(following)
+    uphold(scene, "a worker that leaves a locked file")
+
+
 async def _open_tasks(store: Store):
     return await store.select(Query(statuses=frozenset(each for each in TaskStatus if not each.is_terminal)))
 

@@ -47,9 +47,13 @@ class Moody(MemoryStore):
         await self._mood("journal", *args)
         return await super().journal(*args, **kwargs)
 
-    async def _mood(self, name: str, *args: Any) -> None:
+    async def claim(self, *args: Any, **kwargs: Any) -> Any:
+        await self._mood("claim", *args, **kwargs)
+        return await super().claim(*args, **kwargs)
+
+    async def _mood(self, name: str, *args: Any, **kwargs: Any) -> None:
         if (mood := self.before.get(name)) is not None:
-            await mood(*args)
+            await mood(*args, **kwargs)
 
 
 async def test_a_store_that_fails_after_an_answer_does_not_keep_the_task():
@@ -368,6 +372,24 @@ def test_a_submission_that_makes_no_sense_is_refused(given: dict[str, Any]):
     wanted: dict[str, Any] = {"description": "Go.", "subagent": "worker", **given}
     with pytest.raises((TypeError, ValueError)):
         Submission(**wanted)
+
+
+@pytest.mark.slow
+async def test_an_engine_leaves_a_store_that_does_not_answer():
+    """Neither to a claim that nothing must cut short, nor to anything else."""
+    store, reached = Moody(), anyio.Event()
+
+    async def never_answer(*args: Any, task_id: str | None = None) -> None:
+        if reached.is_set() or task_id is not None:
+            reached.set()
+            await anyio.sleep_forever()
+
+    store.before["claim"] = never_answer
+    with anyio.fail_after(5):
+        async with at_work(store, subagent(ASK), settings=replace(SETTINGS, hot_wait=0.0)) as engine:
+            task_id = await delegate(engine)
+            await reached.wait()
+    assert (await store.read(task_id)).handle.status is ASKING
 
 
 async def test_texts_must_be_texts(store: Store):

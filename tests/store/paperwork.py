@@ -2,12 +2,16 @@
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
+
+import anyio
 
 from mcp_subagents import moves
 from mcp_subagents.records import Change, Entry, EntryKind, Lease, Move, TaskRecord
 from mcp_subagents.store import Capacity, Store
+from mcp_subagents.store.watching import Changes
 from mcp_subagents.types import (
     FailureType,
     Question,
@@ -70,6 +74,15 @@ async def start(store: Store, task_id: str = "t1", now: datetime = NOW) -> Lease
 async def texts(store: Store, task_id: str = "t1") -> list[str]:
     """What the journal holds, but for events."""
     return [json.loads(each.body)["text"] for each in await store.journal(task_id) if each.kind is not EntryKind.EVENT]
+
+
+def unread(changes: Changes) -> list[TaskRecord]:
+    """What has been told and not read yet."""
+    found: list[TaskRecord] = []
+    with suppress(anyio.WouldBlock):
+        while True:
+            found.append(changes.receive_nowait())
+    return found
 
 
 def ids(records: Sequence[TaskRecord]) -> list[str]:

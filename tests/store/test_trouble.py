@@ -347,6 +347,56 @@ async def test_a_store_that_cannot_say_goodbye_closes_all_the_same(path: Path, c
     assert "could not say goodbye" in caplog.text
 
 
+async def test_what_cannot_be_written_before_a_locked_store_is_closed_is_refused(path: Path):
+    refused: list[str] = []
+
+    async def add_one(store: Store) -> None:
+        try:
+            await add(store, task("t2"))
+        except StoreUnavailable as exc:
+            refused.append(str(exc))
+
+    with anyio.fail_after(5), ExitStack() as stack:
+        async with anyio.create_task_group() as group:
+            async with open_sqlite(path) as store:
+                await add(store, task("t1"))
+                stack.enter_context(raw(path)).execute("BEGIN IMMEDIATE")
+                group.start_soon(add_one, store)
+                await anyio.wait_all_tasks_blocked()
+    assert len(refused) == 1
+    assert "keeps it locked" in refused[0]
+    async with open_sqlite(path) as store:
+        assert ids(await store.select(Query())) == ["t1"]
+
+
+async def test_what_waits_for_a_lock_when_the_store_is_closed_is_written_if_it_is_soon_given_up(path: Path):
+    written: list[str] = []
+
+    async def add_one(store: Store) -> None:
+        await add(store, task("t2"))
+        written.append("t2")
+
+    with anyio.fail_after(5), raw(path) as other:
+        async with anyio.create_task_group() as group:
+            async with open_sqlite(path) as store:
+                await add(store, task("t1"))
+                other.execute("BEGIN IMMEDIATE")
+                group.start_soon(add_one, store)
+                await anyio.wait_all_tasks_blocked()
+                group.start_soon(anyio.to_thread.run_sync, other.execute, "ROLLBACK")
+    assert written == ["t2"]
+
+
+async def test_an_opening_that_waits_for_a_lock_can_be_cancelled(path: Path):
+    write(path, b"")
+    with anyio.fail_after(5), raw(path) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with anyio.move_on_after(0.05) as scope:
+            async with open_sqlite(path):
+                pass
+    assert scope.cancelled_caught
+
+
 async def test_a_sign_of_life_that_cannot_be_given_is_tried_again(path: Path, caplog: pytest.LogCaptureFixture):
     disk = FaultyDisk()
 
