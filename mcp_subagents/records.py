@@ -78,6 +78,8 @@ class TaskRecord:
     """Who runs it, while it runs."""
     idempotency_key: str = ""
     limits: Mapping[str, float | None] | None = None
+    trace: str = ""
+    """The trace that it belongs to, as a `traceparent`."""
     mail: tuple[Mail, ...] = ()
     failures: int = 0
     """Transient failures since the last finished turn."""

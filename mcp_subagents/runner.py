@@ -30,7 +30,7 @@ from pydantic_core import to_json
 from pydantic_graph import End
 
 from mcp_subagents import moves
-from mcp_subagents.agents import CompiledSubAgent
+from mcp_subagents.agents import CompiledSubAgent, tracing
 from mcp_subagents.answers import StreamEndedEarly, refuse_cut_stream, require_whole_answer
 from mcp_subagents.asking import ASK_PARENT, ASKING, may_ever_ask
 from mcp_subagents.cancelling import SelfCancelled, was_cancelled_from_outside
@@ -176,6 +176,8 @@ class Attempt:
         if not self._subagent.is_ours:
             added["capabilities"] = [JournalledTools()]
             added["toolsets"] = [ASKING] if may_ever_ask(self._subagent.config) else []
+        if traced := tracing(self._agent, with_content=self._around.settings.trace_content):
+            added["capabilities"] = [*added.get("capabilities", []), traced]
         with self._tools.at_work():
             async with self._agent.iter(
                 prompt,
