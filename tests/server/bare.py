@@ -12,6 +12,7 @@ import anyio
 import anyio.to_thread
 from mcp.server.mcpserver import Context, MCPServer
 
+from mcp_subagents.server.network import serve_network
 from mcp_subagents.server.stdio import LONGEST_LINE, serve_stdio
 from mcp_subagents.stopping import leave, until_stopped
 
@@ -76,13 +77,17 @@ def left_behind() -> list[threading.Thread]:
 
 async def main(options: argparse.Namespace) -> None:
     async with until_stopped():
-        await serve_stdio(server, longest_line=options.longest_line)
+        if options.transport == "stdio":
+            await serve_stdio(server, longest_line=options.longest_line)
+        else:
+            await serve_network(server, host="127.0.0.1", port=options.port, sse=options.transport == "sse")
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("transport", choices=["stdio", "http", "sse"])
     parser.add_argument("--longest-line", type=int, default=LONGEST_LINE)
+    parser.add_argument("--port", type=int, default=0)
     parser.add_argument("--farewell", action="store_true")
     given = parser.parse_args()
     anyio.run(main, given)
