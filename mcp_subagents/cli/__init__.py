@@ -1,19 +1,33 @@
 """The command line: arguments in, exit code out."""
 
-import argparse
+import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
+
+from mcp_subagents.cli.arguments import parse
+from mcp_subagents.errors import SubagentsError
+
+USERS_MISTAKE = 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run `mcp-subagents` with `argv` and return its exit code."""
-    parser = argparse.ArgumentParser(
-        prog="mcp-subagents",
-        description="Hand work to subagents from any MCP app. This release holds the Python library; "
-        "the server arrives with the next one.",
-    )
-    parser.add_argument("--version", action="version", version=f"mcp-subagents {version('mcp-subagents')}")
-    parser.parse_args(argv)
-    print("mcp-subagents: this release has no server yet; use it as a Python library.", file=sys.stderr)
-    return 2
+    """Run `mcp-subagents` with `argv` and return its exit code, or leave with it after serving."""
+    arguments = parse(argv, os.environ)
+    # Not before they are needed: to load MCP takes longer than all that `--help` has to do.
+    from mcp_subagents.cli.serving import serve
+
+    code = 0
+    try:
+        serve(arguments, os.environ)
+    except* SubagentsError as wrong:
+        for line in dict.fromkeys(_lines(wrong)):
+            print(f"mcp-subagents: {line}", file=sys.stderr)
+        code = USERS_MISTAKE
+    return code
+
+
+def _lines(wrong: BaseExceptionGroup[SubagentsError]) -> list[str]:
+    found: list[str] = []
+    for each in wrong.exceptions:
+        found += _lines(each) if isinstance(each, BaseExceptionGroup) else str(each).splitlines()
+    return found
