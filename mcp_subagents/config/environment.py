@@ -52,7 +52,11 @@ def load(
     found = _choose(path or env.get("MCP_SUBAGENTS_CONFIG"), usual_places() if places is None else places)
     if found is not None:
         said, wrong = read_file(found)
-    patience = _patience(env.get("MCP_SUBAGENTS_SYNC_PATIENCE"), wrong)
+    patience = None
+    try:
+        patience = patience_in(env)
+    except ConfigError as why:
+        wrong.append(str(why))
     kept = _kept(store, env.get("MCP_SUBAGENTS_STORE"), wrong) or said.store
     if wrong:
         raise ConfigError("\n".join(wrong))
@@ -71,7 +75,9 @@ def _choose(named: str | Path | None, places: Sequence[Path]) -> Path | None:
     return next((place for place in places if place.is_file()), None)
 
 
-def _patience(text: str | None, wrong: list[str]) -> float | None:
+def patience_in(env: Mapping[str, str]) -> float | None:
+    """The seconds that a call may last, if `env` says so. Raises: `ConfigError`."""
+    text = env.get("MCP_SUBAGENTS_SYNC_PATIENCE")
     if not text:
         return None
     try:
@@ -79,7 +85,7 @@ def _patience(text: str | None, wrong: list[str]) -> float | None:
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds < math.inf:
-        wrong.append(f"MCP_SUBAGENTS_SYNC_PATIENCE: must be a number of seconds, 0 or more, not {text!r}")
+        raise ConfigError(f"MCP_SUBAGENTS_SYNC_PATIENCE: must be a number of seconds, 0 or more, not {text!r}")
     return seconds
 
 
