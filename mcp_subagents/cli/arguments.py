@@ -34,7 +34,6 @@ def parse(argv: Sequence[str] | None, env: Mapping[str, str]) -> argparse.Namesp
     """The arguments of the command. Says what is wrong with them, or what was asked for, and exits."""
     parser = _parser()
     given = parser.parse_args(argv)
-    given.transport = "http" if given.transport == "streamable-http" else given.transport
     if given.transport == "stdio" and (given.host is not None or given.port is not None):
         parser.error("--host and --port need --transport http or --transport sse")
     given.host = DEFAULT_HOST if given.host is None else given.host

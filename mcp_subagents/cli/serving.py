@@ -13,11 +13,11 @@ from mcp_subagents.redact import redact
 from mcp_subagents.stopping import leave, until_stopped
 
 
-def serve(arguments: argparse.Namespace, env: Mapping[str, str]) -> None:
-    """Serve as `arguments` and `env` say, then leave the process.
+def prepare(arguments: argparse.Namespace, env: Mapping[str, str]) -> Any:
+    """The server that `arguments` and `env` describe, and a log for it.
 
     Raises:
-        SubagentsError: the configuration is broken, or the store cannot be used; maybe in an exception group.
+        ConfigError: the configuration is broken.
     """
     config = load(arguments.config, env, store=arguments.store)
     # After the configuration, whose mistakes are told the sooner.
@@ -31,6 +31,15 @@ def serve(arguments: argparse.Namespace, env: Mapping[str, str]) -> None:
         delivery=DeliverySettings(sync_patience=config.sync_patience),
     )
     _log_to_stderr(arguments.log_level)
+    return server
+
+
+def run(server: Any, arguments: argparse.Namespace) -> None:
+    """Serve as `arguments` say until told to stop, then leave the process.
+
+    Raises:
+        SubagentsError: it cannot be served there, or the store cannot be used; maybe in an exception group.
+    """
     anyio.run(_serve, server, arguments)
     leave(0)
 

@@ -33,6 +33,28 @@ async def test_on_stdio_it_serves_until_it_is_told_to_stop(home: Path, told_by: 
     assert sqlite3.connect(store).execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
+@pytest.mark.parametrize("told_by", [signal.SIGTERM, signal.SIGINT])
+async def test_it_leaves_at_once_while_it_is_still_loading(told_by: signal.Signals):
+    program = """if True:
+        import sys, time
+        from mcp_subagents import cli
+
+        class Slow:
+            def find_spec(self, name, *_):
+                if name == "mcp_subagents.cli.serving":
+                    print("loading", file=sys.stderr, flush=True)
+                    time.sleep(20)
+
+        sys.meta_path.insert(0, Slow())
+        sys.exit(cli.main([]))
+    """
+    async with started("-c", program) as talk:
+        assert await talk.noted() == "loading"
+        talk.process.send_signal(told_by)
+        with anyio.fail_after(5):
+            assert (await talk.notes(), await talk.process.wait()) == ([], 0)
+
+
 async def test_the_first_answer_does_not_wait_for_the_agents(home: Path):
     program = """if True:
         import sys, threading
@@ -93,8 +115,10 @@ async def test_what_cannot_be_served_is_said_in_one_line(home: Path):
 
 async def test_what_is_logged_takes_one_line_and_holds_no_secret(home: Path):
     program = """if True:
-        import argparse, logging
+        import logging
+        from mcp.server.mcpserver import MCPServer
         from mcp_subagents.cli.serving import _log_to_stderr
+        MCPServer("sets up a log of its own")
         _log_to_stderr("warning")
         logging.getLogger("some.library").warning("two\\nlines, key sk-%s", "a" * 48)
         logging.getLogger("some.library").info("unheard")
