@@ -49,6 +49,11 @@ def nothing(record: TaskRecord) -> Change:
     return Change(record=record)
 
 
+def record(entries: Sequence[Entry]) -> Move:
+    """The task stays as it is, and its journal says more."""
+    return lambda record: Change(record=record, entries=entries)
+
+
 def both(first: Move, second: Move) -> Move:
     """One move after the other, as one: all or nothing."""
 
