@@ -185,7 +185,7 @@ def complete(result: str, *, usage: TaskUsage, seconds: float, at: datetime) -> 
         if record.mail:
             raise MailWaiting(record.mail)
         handle = replace(record.handle.completed(result, usage=usage, at=at), last_activity_at=at, questions=())
-        return _ended(record, replace(handle, turns=record.handle.turns), MessageType.TASK_COMPLETED, {}, at, seconds)
+        return _ended(record, handle, MessageType.TASK_COMPLETED, {}, at, seconds)
 
     return move
 
