@@ -7,7 +7,7 @@ from datetime import datetime
 from uuid import uuid4
 
 from mcp_subagents.errors import MailWaiting, NotWaiting, StopRequested, TaskEnded
-from mcp_subagents.records import Change, Entry, EntryKind, Mail, Move, TaskRecord
+from mcp_subagents.records import Change, Entry, EntryKind, Mail, Move, TaskRecord, compact_json
 from mcp_subagents.types import (
     AgentMessage,
     CancelKind,
@@ -34,8 +34,7 @@ def event(record: TaskRecord, type: MessageType, payload: object, at: datetime, 
         "payload": payload,
         "id": uuid4().hex,
     }
-    text = json.dumps(body, ensure_ascii=False)
-    return Entry(kind=EntryKind.EVENT, body=text, at=at, attempt=record.handle.attempt)
+    return Entry(kind=EntryKind.EVENT, body=compact_json(body), at=at, attempt=record.handle.attempt)
 
 
 def message_of(task_id: str, entry: Entry) -> AgentMessage:
