@@ -113,6 +113,7 @@ class Engine:
             provider=self._roster.provider(wanted.subagent),
             idempotency_key=wanted.idempotency_key,
             limits=config.get("limits"),
+            continues=wanted.continues,
             trace=telemetry.current_trace(),
         )
         entries = [moves.event(record, MessageType.TASK_ASSIGNED, {}, now, from_host=True)]

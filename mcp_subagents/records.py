@@ -78,6 +78,8 @@ class TaskRecord:
     """Who runs it, while it runs."""
     idempotency_key: str = ""
     limits: Mapping[str, float | None] | None = None
+    continues: str = ""
+    """The ended task whose history it goes on from."""
     trace: str = ""
     """The trace that it belongs to, as a `traceparent`."""
     mail: tuple[Mail, ...] = ()

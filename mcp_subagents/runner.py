@@ -153,7 +153,7 @@ class Attempt:
         return moves.stop(failure, at=self._around.now(), seconds=self._seconds())
 
     async def _recall(self) -> None:
-        if self._lease.attempt == 1:
+        if self._lease.attempt == 1 and not self._record.continues:
             return  # nothing has been done yet
         wanted = frozenset(EntryKind) - {EntryKind.EVENT}
         entries = await self._store.journal(self._lease.task_id, wanted)
