@@ -157,8 +157,22 @@ def test_the_environment_wins_over_the_file_and_an_option_over_both(tmp_path: Pa
 
 
 def test_an_empty_variable_is_as_good_as_none(tmp_path: Path):
-    names = ("CONFIG", "MODEL", "STORE", "SYNC_PATIENCE")
+    names = ("CONFIG", "MODEL", "STORE", "SYNC_PATIENCE", "TELEMETRY")
     assert load(None, {f"MCP_SUBAGENTS_{name}": "" for name in names}, places=()) == ServerConfig()
+
+
+@pytest.mark.parametrize(
+    ("text", "exports", "content"), [("off", False, False), ("on", True, False), ("Content", True, True)]
+)
+def test_traces_are_exported_only_if_asked_and_what_was_said_only_if_asked_for(text: str, exports: bool, content: bool):
+    config = load(None, {"MCP_SUBAGENTS_TELEMETRY": text}, places=())
+    assert (config.exports_traces, config.settings.trace_content) == (exports, content)
+
+
+def test_a_wish_for_telemetry_is_one_of_three():
+    assert mistakes(None, MCP_SUBAGENTS_TELEMETRY="yes") == [
+        "MCP_SUBAGENTS_TELEMETRY: must be off, on or content, not 'yes'"
+    ]
 
 
 @pytest.mark.parametrize("text", ["-1", "nan", "inf"])

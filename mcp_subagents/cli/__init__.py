@@ -21,8 +21,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             # Not before it is needed: to load MCP takes longer than all that `--help` has to do.
             from mcp_subagents.cli.serving import prepare, run
 
-            server = prepare(arguments, os.environ)
-        run(server, arguments)
+            prepared = prepare(arguments, os.environ)
+        run(prepared)
     except* SubagentsError as wrong:
         for line in dict.fromkeys(_lines(wrong)):
             print(f"mcp-subagents: {line}", file=sys.stderr)

@@ -21,6 +21,7 @@ environment:
   MCP_SUBAGENTS_MODEL          the model of subagents that name none
   MCP_SUBAGENTS_SYNC_PATIENCE  seconds that a call may last
   MCP_SUBAGENTS_LOG_LEVEL      what is logged
+  MCP_SUBAGENTS_TELEMETRY      on exports traces over OTLP, content with what was said
 
 Options win over the environment, the environment over the file.
 

@@ -4,16 +4,27 @@ import argparse
 import logging
 import sys
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
 
+from mcp_subagents.cli.exporting import exporting
 from mcp_subagents.config.environment import load
 from mcp_subagents.redact import redact
 from mcp_subagents.stopping import leave, until_stopped
 
 
-def prepare(arguments: argparse.Namespace, env: Mapping[str, str]) -> Any:
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """All that is needed to serve."""
+
+    server: Any
+    arguments: argparse.Namespace
+    exports_traces: bool
+
+
+def prepare(arguments: argparse.Namespace, env: Mapping[str, str]) -> Prepared:
     """The server that `arguments` and `env` describe, and a log for it.
 
     Raises:
@@ -31,16 +42,17 @@ def prepare(arguments: argparse.Namespace, env: Mapping[str, str]) -> Any:
         delivery=DeliverySettings(sync_patience=config.sync_patience),
     )
     _log_to_stderr(arguments.log_level)
-    return server
+    return Prepared(server, arguments, config.exports_traces)
 
 
-def run(server: Any, arguments: argparse.Namespace) -> None:
-    """Serve as `arguments` say until told to stop, then leave the process.
+def run(prepared: Prepared) -> None:
+    """Serve until told to stop, then leave the process.
 
     Raises:
         SubagentsError: it cannot be served there, or the store cannot be used; maybe in an exception group.
     """
-    anyio.run(_serve, server, arguments)
+    with exporting(prepared.exports_traces):
+        anyio.run(_serve, prepared.server, prepared.arguments)
     leave(0)
 
 

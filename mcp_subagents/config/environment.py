@@ -27,6 +27,7 @@ class ServerConfig:
     settings: EngineSettings = field(default_factory=EngineSettings)
     sync_patience: float | None = None
     """Seconds that a call may last."""
+    exports_traces: bool = False
 
 
 def usual_places() -> tuple[Path, ...]:
@@ -57,6 +58,7 @@ def load(
         patience = patience_in(env)
     except ConfigError as why:
         wrong.append(str(why))
+    traces = _traces(env.get("MCP_SUBAGENTS_TELEMETRY"), wrong)
     kept = _kept(store, env.get("MCP_SUBAGENTS_STORE"), wrong) or said.store
     if wrong:
         raise ConfigError("\n".join(wrong))
@@ -64,8 +66,9 @@ def load(
         subagents=said.subagents,
         model=env.get("MCP_SUBAGENTS_MODEL", "").strip() or said.model,
         store=kept,
-        settings=_settings(said),
+        settings=_settings(said, trace_content=traces == "content"),
         sync_patience=patience,
+        exports_traces=traces != "off",
     )
 
 
@@ -100,8 +103,15 @@ def _kept(flag: str | None, variable: str | None, wrong: list[str]) -> str | Non
         return None
 
 
-def _settings(said: FileConfig) -> EngineSettings:
-    settings = EngineSettings(limits=Limits.of(said.limits))
+def _traces(text: str | None, wrong: list[str]) -> str:
+    asked = (text or "off").lower()
+    if asked not in ("off", "on", "content"):
+        wrong.append(f"MCP_SUBAGENTS_TELEMETRY: must be off, on or content, not {text!r}")
+    return asked
+
+
+def _settings(said: FileConfig, *, trace_content: bool) -> EngineSettings:
+    settings = EngineSettings(limits=Limits.of(said.limits), trace_content=trace_content)
     if said.max_concurrency is not None:
         settings = replace(settings, max_concurrency=said.max_concurrency)
     if said.retention_days is not None:
