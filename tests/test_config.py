@@ -34,6 +34,18 @@ FULL: dict[str, Any] = {
     "limits": {"requests": 10.0, "cost_usd": None},
     "max_concurrency": 2,
     "question_timeout": 3600.0,
+    "fallback_models": ["openai:gpt-4.1-mini"],
+    "base_url": "http://127.0.0.1:4000/v1",
+    "api_key_env": "GATEWAY_KEY",
+    "effort": "high",
+    "mcp_servers": {"files": {"command": "files-server"}},
+    "capabilities": ["WebFetch", {"WebSearch": {}}],
+    "workspace": {"path": "src", "read_only": True},
+    "python_tools": ["shop.tools:prices"],
+    "tools": ["read_file", "files__*"],
+    "disallowed_tools": ["files__delete"],
+    "subagents": ["researcher"],
+    "output_schema": {"type": "object"},
 }
 MINIMAL: dict[str, Any] = {"name": "reviewer", "description": "", "instructions": ""}
 
@@ -330,6 +342,8 @@ def test_a_config_has_the_seeds_keys_and_ours():
         *("max_retries", "retry_initial_delay", "retry_max_delay", "retry_backoff_multiplier", "retry_jitter"),
         "retry_on",
         *("limits", "max_concurrency", "question_timeout"),
+        *("fallback_models", "base_url", "api_key_env", "effort", "mcp_servers", "capabilities", "workspace"),
+        *("python_tools", "tools", "disallowed_tools", "subagents", "output_schema"),
     ]
     assert SubAgentConfig.__required_keys__ == frozenset()
 

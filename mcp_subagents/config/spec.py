@@ -34,6 +34,15 @@ def _named_model(model: str) -> str:
     return model
 
 
+class WorkspaceSpec(BaseModel):
+    """A directory that a subagent can look into."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: str
+    read_only: bool = True
+
+
 class SubAgentSpec(BaseModel):
     """A subagent as YAML or JSON declares it: the keys of `SubAgentConfig` that a file can hold."""
 
@@ -58,6 +67,18 @@ class SubAgentSpec(BaseModel):
     limits: dict[str, float | None] | None = None
     max_concurrency: int | None = Field(default=None, ge=1)
     question_timeout: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    fallback_models: list[Annotated[str, AfterValidator(_named_model)]] | None = None
+    base_url: str | None = None
+    api_key_env: str | None = None
+    effort: Literal["low", "medium", "high"] | None = None
+    mcp_servers: dict[str, dict[str, Any]] | list[str | dict[str, Any]] | None = None
+    capabilities: list[str | dict[str, Any]] | None = None
+    workspace: str | WorkspaceSpec | None = None
+    python_tools: list[str] | None = None
+    tools: list[str] | None = None
+    disallowed_tools: list[str] | None = None
+    subagents: list[str] | None = None
+    output_schema: dict[str, Any] | None = None
 
     @model_validator(mode="wrap")
     @classmethod
@@ -78,7 +99,7 @@ class SubAgentSpec(BaseModel):
 
     def to_config(self) -> SubAgentConfig:
         """The same subagent as a `SubAgentConfig`, holding only what was set."""
-        given = {key: copy(value) for key, value in self if value is not None and (key != "extra" or value)}
+        given = {key: _plain(value) for key, value in self if value is not None and (key != "extra" or value)}
         return cast("SubAgentConfig", given)
 
     @classmethod
@@ -93,6 +114,10 @@ class SubAgentSpec(BaseModel):
         if model is not None and not isinstance(model, str):
             data["model"] = str(getattr(model, "model_id", model))
         return cls.model_validate(data)
+
+
+def _plain(value: object) -> object:
+    return value.model_dump() if isinstance(value, BaseModel) else copy(value)
 
 
 def _hint(key: str, known: Mapping[str, object]) -> str:

@@ -58,6 +58,30 @@ class SubAgentConfig(TypedDict, total=False):
     """How many of its tasks may run at a time."""
     question_timeout: NotRequired[float]
     """Seconds that a question may stay open."""
+    fallback_models: NotRequired[list[str]]
+    """Models to turn to, in order, when the first one fails."""
+    base_url: NotRequired[str]
+    """Where an OpenAI-compatible gateway is that serves the model."""
+    api_key_env: NotRequired[str]
+    """The variable that holds the key for the model or its gateway."""
+    effort: NotRequired[Literal["low", "medium", "high"]]
+    """How hard the model thinks, where it can."""
+    mcp_servers: NotRequired[dict[str, dict[str, Any]] | list[str | dict[str, Any]]]
+    """MCP servers whose tools it may use, in the form of the hosts' `mcpServers`, or by name."""
+    capabilities: NotRequired[list[str | dict[str, Any]]]
+    """pydantic-ai capabilities by name, each alone or with its settings: `{WebSearch: {...}}`."""
+    workspace: NotRequired[Any]
+    """A directory it may look into: a path, or `{path, read_only}`."""
+    python_tools: NotRequired[list[str]]
+    """Toolsets or functions by import path, `package.module:name`, where the operator allows that."""
+    tools: NotRequired[list[str]]
+    """The only tools it may use, by name or pattern (`server__*`)."""
+    disallowed_tools: NotRequired[list[str]]
+    """Tools it may not use."""
+    subagents: NotRequired[list[str]]
+    """The subagents it may delegate to itself."""
+    output_schema: NotRequired[dict[str, Any]]
+    """The JSON schema of its result, which is then an object."""
 
 
 ToolsetFactory = Callable[[Any], list[Any]]
