@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 from front import PASS, Gate, ask, call, delegate, host_of, said, subagent, view
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_ai.messages import ModelResponse, TextPart
 
@@ -19,6 +19,7 @@ def shown(text: str, omitted: int) -> int:
     return len(text.replace(left_out(omitted), ""))
 
 
+@settings(deadline=None)
 @given(text=st.text(max_size=2_000), budget=st.integers(0, 2_000))
 def test_a_shortened_text_keeps_to_its_budget_and_says_what_is_left_out(text: str, budget: int):
     short, omitted = shortened(text, budget)
@@ -49,6 +50,7 @@ def test_texts_share_a_budget(wanted: list[int], given: list[int]):
     assert shares(wanted, 100) == given
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers(0, 100_000), max_size=50))
 def test_shares_never_exceed_the_budget(wanted: list[int]):
     given = shares(wanted)

@@ -220,7 +220,7 @@ async def test_a_read_timeout_says_so_to_the_server(era: str):
     async with connected(server_of(subagent(PASS, tools=[gate.gate])), era, wire=True) as host:
         await call(host, "list_active_tasks")
         with pytest.raises(MCPError):
-            await host.call_tool("task", {"description": "Go."}, read_timeout_seconds=0.2)
+            await host.call_tool("task", {"description": "Go."}, read_timeout_seconds=0.3)
         await gate.reached.wait()
         await call(host, "list_active_tasks")
         assert await status_of(host) == "running"

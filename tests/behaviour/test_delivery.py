@@ -25,7 +25,7 @@ from mcp import MCPError
 
 from mcp_subagents.errors import ConfigError
 from mcp_subagents.server import DeliverySettings
-from mcp_subagents.server.hosts import host_named
+from mcp_subagents.server.hosts import HOSTS, Host, host_named
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,21 @@ async def test_a_host_that_notifies_waits_where_we_choose(era: str):
 def test_what_is_known_of_a_host(name: str | None, near: float, remote: float):
     host = host_named(name)
     assert (host.bears(remote=False), host.bears(remote=True)) == (near, remote)
+
+
+@pytest.mark.parametrize(
+    ("delivery", "waits"),
+    [
+        pytest.param(DeliverySettings(), False, id="as long as the host can bear"),
+        pytest.param(PATIENT, True, id="as long as the operator says"),
+    ],
+)
+async def test_how_long_a_call_lasts(
+    delivery: DeliverySettings, waits: bool, era: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setitem(HOSTS, "hurried", Host(patience=0))
+    async with host_of(subagent("Done."), era=era, host="Hurried App", delivery=delivery) as host:
+        assert ((await call(host, "task", description="Go."))["status"] == "completed") == waits
 
 
 async def test_after_its_patience_a_host_has_the_id_and_the_task_goes_on(era: str):
@@ -232,7 +247,7 @@ async def test_a_client_that_gives_up_loses_nothing(wire: bool, era: str):
     async with connected(server, era, wire=wire) as host:
         await call(host, "list_active_tasks")  # the engine is there from now on
         with pytest.raises(MCPError, match=r"(?i)timed out"):
-            await host.call_tool("task", arguments, read_timeout_seconds=0.2)
+            await host.call_tool("task", arguments, read_timeout_seconds=0.3)
         await gate.reached.wait()
         [task] = (await call(host, "list_active_tasks"))["tasks"]
         assert task["status"] == "running"

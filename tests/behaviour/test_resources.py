@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import anyio
 import pytest
 from front import PASS, Gate, ask, call, connected, delegate, host_of, outcome, server_of, subagent
 from mcp import Client, MCPError
@@ -190,6 +191,21 @@ async def test_a_tool_that_was_interrupted_is_shown(era: str):
         told = await read(host, f"subagents://tasks/{task_id}/transcript")
     assert "*`gate` was started and has not been heard of since.*" in told
     assert "cancel forced" in told
+
+
+async def test_a_tool_that_has_returned_is_not_taken_for_interrupted(era: str):
+    gate = Gate()
+
+    def quick() -> str:
+        return "Here."
+
+    lines = [ToolCallPart("quick", {}, tool_call_id="c1"), PASS]
+    async with host_of(subagent(lines, tools=[gate.gate, quick]), era=era) as host:
+        task_id = await delegate(host)
+        await gate.reached.wait()
+        while "`quick` was started" in (told := await read(host, f"subagents://tasks/{task_id}/transcript")):
+            await anyio.lowlevel.checkpoint()
+    assert "*`gate` was started and has not been heard of since.*" in told
 
 
 async def test_a_transcript_begins_with_what_was_asked_for(era: str):

@@ -311,6 +311,19 @@ async def test_every_result_is_valid_against_its_schema(era: str):
             jsonschema.validate(each, schemas["task"] or {})
 
 
+async def test_a_call_that_crashes_is_an_error_and_the_server_goes_on(era: str, caplog: pytest.LogCaptureFixture):
+    class Broken(MemoryStore):
+        async def read(self, task_id: str) -> Any:
+            raise ZeroDivisionError("a detail nobody outside should see")
+
+    async with connected(server_of(store=Broken()), era) as host:
+        crashed = refusal(await host.call_tool("check_task", {"task_id": "any"}))
+        assert await call(host, "list_active_tasks") == {"tasks": []}
+    assert crashed.startswith("The server made a mistake, which its log describes.")
+    assert "detail" not in crashed
+    assert "a call of 'check_task' crashed" in caplog.text
+
+
 async def test_tasks_outlive_their_server(era: str):
     store = MemoryStore()
     async with connected(server_of(subagent("Done."), store=store), era) as host:
