@@ -22,7 +22,7 @@ from mcp_subagents.server.views import open_questions
 from mcp_subagents.types import TaskHandle, TaskStatus, utc_now
 
 _WAIT = "wait."
-_MOST_REMEMBERED = 10_000
+MOST_REMEMBERED = 10_000
 
 
 class TaskForeground:
@@ -150,7 +150,7 @@ class _Recent:
 
     def add(self, member: object) -> None:
         self._members[member] = None
-        if len(self._members) > _MOST_REMEMBERED:
+        if len(self._members) > MOST_REMEMBERED:
             self._members.popitem(last=False)
 
 
