@@ -6,8 +6,11 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pydantic_ai import Agent
+from pydantic_ai.capabilities import Instrumentation
 from pydantic_ai.models import Model
+from pydantic_ai.models.instrumented import InstrumentationSettings
 
+from mcp_subagents import telemetry
 from mcp_subagents.asking import ASK_PARENT, may_ever_ask
 from mcp_subagents.config.roster import by_name
 from mcp_subagents.config.spec import PYTHON_ONLY, SubAgentSpec
@@ -122,4 +125,13 @@ def _agent(config: SubAgentConfig, default_model: "str | Model | None") -> Any:
         instructions=[SUBAGENT_SYSTEM_PROMPT, config.get("instructions", "")],
         toolsets=config.get("toolsets"),
         **given,
+    )
+
+
+def tracing(agent: Agent[Any, Any], *, with_content: bool) -> Instrumentation | None:
+    """What traces the turns and tools of a run, if anybody takes spans; an agent that has its own keeps that."""
+    if not telemetry.is_on() or agent.instrument:
+        return None
+    return Instrumentation(
+        InstrumentationSettings(include_content=with_content, include_model_request_parameters=with_content)
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 import anyio
 from anyio.abc import TaskStatus as StartStatus
 
-from mcp_subagents import moves
+from mcp_subagents import moves, telemetry
 from mcp_subagents.agents import Roster
 from mcp_subagents.config.limits import EngineSettings, Limits
 from mcp_subagents.config.subagent import SubAgentConfig
@@ -113,6 +113,8 @@ class Engine:
             provider=self._roster.provider(wanted.subagent),
             idempotency_key=wanted.idempotency_key,
             limits=config.get("limits"),
+            continues=wanted.continues,
+            trace=telemetry.current_trace(),
         )
         entries = [moves.event(record, MessageType.TASK_ASSIGNED, {}, now, from_host=True)]
         if wanted.continues:
@@ -229,13 +231,21 @@ class Engine:
                 failure = failure_of(exc, messages=(), retries=record.handle.retry_count)
                 await self._store.change(record.task_id, moves.fail(failure, at=self._now()), lease=record.lease)
             else:
-                await attempt.run()
+                await self._run(attempt, record)
         except LeaseLost:
             return
         except Exception:
             # The one catch-all: a broken attempt must not take the engine down, nor keep its task.
             logger.exception("task %s: attempt %d crashed", record.task_id, record.handle.attempt)
             self._housekeeper.strand(record.lease if attempt is None else attempt.lease)
+
+    async def _run(self, attempt: Attempt, record: TaskRecord) -> None:
+        if not telemetry.is_on():
+            return await attempt.run()
+        with telemetry.attempt_span(record) as span:
+            await attempt.run()
+            status = (await self._store.read(record.task_id)).handle.status
+            span.set_attribute("mcp_subagents.task.status", status)
 
     async def listen(self, *, task_status: StartStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Wake those who wait for a change, and act on what other processes have changed."""

@@ -14,7 +14,7 @@ from pydantic_ai import exceptions as pai
 from pydantic_ai.messages import ToolCallPart, ToolReturnPart
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDefinition
 
-from mcp_subagents.records import Entry, EntryKind
+from mcp_subagents.records import Entry, EntryKind, compact_json
 from mcp_subagents.resume import ModelErrorsOfTools
 
 INTERRUPTED = (
@@ -107,8 +107,7 @@ class ToolJournal:
         body: dict[str, Any] = {"turn": self.turn, "id": call.tool_call_id, "tool": call.tool_name}
         if outcome is not None:
             body |= {"outcome": outcome, "value": value}
-        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"))
-        await self.append([Entry(kind=kind, body=text, at=self.now(), attempt=self.attempt)])
+        await self.append([Entry(kind=kind, body=compact_json(body), at=self.now(), attempt=self.attempt)])
 
 
 _at_work: ContextVar[ToolJournal | None] = ContextVar("tool_journal", default=None)

@@ -7,7 +7,7 @@ from datetime import datetime
 from uuid import uuid4
 
 from mcp_subagents.errors import MailWaiting, NotWaiting, StopRequested, TaskEnded
-from mcp_subagents.records import Change, Entry, EntryKind, Mail, Move, TaskRecord
+from mcp_subagents.records import Change, Entry, EntryKind, Mail, Move, TaskRecord, compact_json
 from mcp_subagents.types import (
     AgentMessage,
     CancelKind,
@@ -34,8 +34,7 @@ def event(record: TaskRecord, type: MessageType, payload: object, at: datetime, 
         "payload": payload,
         "id": uuid4().hex,
     }
-    text = json.dumps(body, ensure_ascii=False)
-    return Entry(kind=EntryKind.EVENT, body=text, at=at, attempt=record.handle.attempt)
+    return Entry(kind=EntryKind.EVENT, body=compact_json(body), at=at, attempt=record.handle.attempt)
 
 
 def message_of(task_id: str, entry: Entry) -> AgentMessage:
@@ -47,6 +46,11 @@ def message_of(task_id: str, entry: Entry) -> AgentMessage:
 def nothing(record: TaskRecord) -> Change:
     """The task stays as it is."""
     return Change(record=record)
+
+
+def record(entries: Sequence[Entry]) -> Move:
+    """The task stays as it is, and its journal says more."""
+    return lambda record: Change(record=record, entries=entries)
 
 
 def both(first: Move, second: Move) -> Move:
@@ -180,7 +184,7 @@ def complete(result: str, *, usage: TaskUsage, seconds: float, at: datetime) -> 
         if record.mail:
             raise MailWaiting(record.mail)
         handle = replace(record.handle.completed(result, usage=usage, at=at), last_activity_at=at, questions=())
-        return _ended(record, replace(handle, turns=record.handle.turns), MessageType.TASK_COMPLETED, {}, at, seconds)
+        return _ended(record, handle, MessageType.TASK_COMPLETED, {}, at, seconds)
 
     return move
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, cast
+from typing import Any
 
 from mcp_subagents.types import (
     CancelKind,
@@ -78,6 +78,10 @@ class TaskRecord:
     """Who runs it, while it runs."""
     idempotency_key: str = ""
     limits: Mapping[str, float | None] | None = None
+    continues: str = ""
+    """The ended task whose history it goes on from."""
+    trace: str = ""
+    """The trace that it belongs to, as a `traceparent`."""
     mail: tuple[Mail, ...] = ()
     failures: int = 0
     """Transient failures since the last finished turn."""
@@ -112,29 +116,28 @@ Move = Callable[[TaskRecord], Change]
 """A pure function from a task as it stands to a task as it should be. It raises to refuse."""
 
 
+compact_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+"""Made once: to make an encoder takes as long as to use it."""
+
 _WRITTEN_ONCE = ("description", "definition", "limits")
 """What never changes is kept apart, so that it is not written again with every turn."""
 
 
 def dump_assignment(record: TaskRecord) -> str:
     """The part of a record that is written once."""
-    return json.dumps(
+    return compact_json(
         {
             "description": record.handle.description,
             "definition": record.definition,
             "limits": None if record.limits is None else dict(record.limits),
-        },
-        ensure_ascii=False,
-        separators=(",", ":"),
+        }
     )
 
 
 def dump_state(record: TaskRecord) -> str:
     """The part of a record that changes; what has its default is left out."""
     handle = _changed(record.handle, _HANDLE_DEFAULTS)
-    return json.dumps(
-        {"handle": handle, **_changed(record, _RECORD_DEFAULTS)}, ensure_ascii=False, separators=(",", ":")
-    )
+    return compact_json({"handle": handle, **_changed(record, _RECORD_DEFAULTS)})
 
 
 def load_record(assignment: str, state: str) -> TaskRecord:
@@ -165,23 +168,25 @@ def dump_failure(failure: TaskFailure) -> dict[str, Any]:
     return {field.name: _plain(getattr(failure, field.name)) for field in fields(TaskFailure)}
 
 
-def _plain(value: Any) -> Any:
-    match value:
-        case datetime():
-            return value.isoformat()
-        case TaskFailure():
-            return dump_failure(value)
-        case TaskUsage():
-            cost = None if value.cost_usd is None else str(value.cost_usd)
-            return [value.requests, value.tool_calls, value.input_tokens, value.output_tokens, cost]
-        case Question():
-            return [value.question_id, value.text, value.answer]
-        case Mail():
-            return [value.mail_id, value.text]
-        case tuple():
-            return [_plain(each) for each in cast("tuple[Any, ...]", value)]
-        case _:
-            return value
+def _plain(value: object) -> Any:
+    as_plain = _PLAIN.get(type(value))
+    return value if as_plain is None else as_plain(value)
+
+
+def _plain_usage(value: TaskUsage) -> list[Any]:
+    cost = None if value.cost_usd is None else str(value.cost_usd)
+    return [value.requests, value.tool_calls, value.input_tokens, value.output_tokens, cost]
+
+
+_PLAIN: Mapping[type, Callable[[Any], Any]] = {
+    datetime: datetime.isoformat,
+    TaskFailure: dump_failure,
+    TaskUsage: _plain_usage,
+    Question: lambda value: [value.question_id, value.text, value.answer],
+    Mail: lambda value: [value.mail_id, value.text],
+    tuple: lambda value: [_plain(each) for each in value],
+}
+"""What JSON does not know, by its type."""
 
 
 def _same(value: Any) -> Any:

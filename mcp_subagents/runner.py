@@ -30,7 +30,7 @@ from pydantic_core import to_json
 from pydantic_graph import End
 
 from mcp_subagents import moves
-from mcp_subagents.agents import CompiledSubAgent
+from mcp_subagents.agents import CompiledSubAgent, tracing
 from mcp_subagents.answers import StreamEndedEarly, refuse_cut_stream, require_whole_answer
 from mcp_subagents.asking import ASK_PARENT, ASKING, may_ever_ask
 from mcp_subagents.cancelling import SelfCancelled, was_cancelled_from_outside
@@ -87,7 +87,10 @@ class Attempt:
         self._active = record.active_seconds
         self._carried: frozenset[str] = frozenset()
         self._in_tools = False
-        self._last_turn: Move | None = None
+        self._unwritten: Move | None = None
+        """A turn that is recorded in the same commit as what comes next."""
+        self._seen: TaskRecord | None = None
+        """The task as it stood when the last tool call was recorded."""
         self._tools = ToolJournal(
             append=self._append,
             park=self._park,
@@ -117,12 +120,13 @@ class Attempt:
                 await self._settle(moves.release(self._around.now(), seconds=self._seconds()))
             raise
 
-    async def _settle(self, move: Move) -> None:
-        """Store what `move` makes of the task, together with the turn that was not recorded yet, if there is one."""
-        if self._last_turn is not None:
-            move = moves.both(self._last_turn, move)
-        await self._store.change(self._lease.task_id, move, lease=self._lease)
-        self._last_turn = None
+    async def _settle(self, move: Move) -> TaskRecord:
+        """Store what `move` makes of the task, together with the turn that is not recorded yet, if there is one."""
+        if self._unwritten is not None:
+            move = moves.both(self._unwritten, move)
+        record = await self._store.change(self._lease.task_id, move, lease=self._lease)
+        self._unwritten = None
+        return record
 
     async def _work(self) -> Move | None:
         """Run the agent, and say what becomes of the task, if that is not stored already."""
@@ -149,6 +153,8 @@ class Attempt:
         return moves.stop(failure, at=self._around.now(), seconds=self._seconds())
 
     async def _recall(self) -> None:
+        if self._lease.attempt == 1 and not self._record.continues:
+            return  # nothing has been done yet
         wanted = frozenset(EntryKind) - {EntryKind.EVENT}
         entries = await self._store.journal(self._lease.task_id, wanted)
         self._history = messages_of(entries)
@@ -165,7 +171,8 @@ class Attempt:
                 result, usage=task_usage(self._usage), seconds=self._seconds(), at=self._around.now()
             )
             try:
-                return await self._settle(finished)
+                await self._settle(finished)
+                return
             except MailWaiting as waiting:
                 prompt = self._read_out(waiting.mail)
                 self._history = closed(self._history)
@@ -176,6 +183,8 @@ class Attempt:
         if not self._subagent.is_ours:
             added["capabilities"] = [JournalledTools()]
             added["toolsets"] = [ASKING] if may_ever_ask(self._subagent.config) else []
+        if traced := tracing(self._agent, with_content=self._around.settings.trace_content):
+            added["capabilities"] = [*added.get("capabilities", []), traced]
         with self._tools.at_work():
             async with self._agent.iter(
                 prompt,
@@ -234,9 +243,9 @@ class Attempt:
 
     async def _before_request(self, node: ModelRequestNode[Any, Any]) -> None:
         """The turn boundary: obey a soft cancel, and take the mail along."""
-        if self._last_turn is not None:
-            await self._settle(moves.nothing)
-        record = await self._store.read(self._lease.task_id)
+        if self._unwritten is not None:
+            self._seen = await self._settle(moves.nothing)
+        record, self._seen = self._seen or await self._store.read(self._lease.task_id), None
         if record.lease != self._lease or record.handle.status is not TaskStatus.RUNNING:
             raise LeaseLost(self._lease.task_id, self._lease.attempt)
         if record.handle.cancel_requested is not None:
@@ -264,16 +273,19 @@ class Attempt:
         )
         usage = task_usage(self._usage)
         number = self._tools.turn + 1
-        turn = moves.finish_turn(entry, number=number, usage=usage, seconds=self._seconds(), delivered=self._carried)
-        if self._subagent.is_ours and _ends_the_task(messages[-1]):
-            # It is recorded in the same commit as the end of the task, which comes next.
-            self._last_turn = turn
-        else:
-            await self._settle(turn)
+        self._unwritten = moves.finish_turn(
+            entry, number=number, usage=usage, seconds=self._seconds(), delivered=self._carried
+        )
+        if not self._goes_on_at_once(messages[-1]):
+            await self._settle(moves.nothing)
         self._history, self._carried, self._failures = messages, frozenset(), 0
         self._tools.turn = number
         self._tools.answers = {}
         self._check_cost(usage)
+
+    def _goes_on_at_once(self, response: ModelMessage) -> bool:
+        """Whether nothing comes between a response and our next record: the start of a tool, or the end."""
+        return self._subagent.is_ours and (self._agent.output_type is str or _ends_the_task(response))
 
     def _check_cost(self, usage: TaskUsage) -> None:
         most, cost = self._limits.cost_usd, usage.cost_usd
@@ -281,7 +293,7 @@ class Attempt:
             raise pai.UsageLimitExceeded(f"The cost of ${cost:.4f} exceeds the limit of ${most:.2f}")
 
     async def _append(self, entries: Sequence[Entry]) -> None:
-        await self._store.append(self._lease, entries)
+        self._seen = await self._settle(moves.record(entries))
 
     def _may_ask(self, call_id: str | None) -> bool:
         calls = (part for message in self._history for part in message.parts if isinstance(part, ToolCallPart))
@@ -316,7 +328,7 @@ class Attempt:
                 claim = await self._store.claim(capacity, self._around.now(), task_id=self._lease.task_id)
                 if not claim.records:
                     return False
-                self._record = claim.records[0]
+                self._seen = self._record = claim.records[0]
                 self._lease = self._record.lease
                 self._tools.attempt = self._lease.attempt
                 self._counted_at = time.monotonic()

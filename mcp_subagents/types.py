@@ -184,13 +184,12 @@ class TaskHandle:
 
     def started(self, at: datetime | None = None) -> "TaskHandle":
         """Running: a new attempt has it."""
-        return replace(
-            self._moved(TaskStatus.RUNNING), attempt=self.attempt + 1, started_at=self.started_at or at or utc_now()
-        )
+        started_at = self.started_at or at or utc_now()
+        return self._moved(TaskStatus.RUNNING, attempt=self.attempt + 1, started_at=started_at)
 
     def asked(self, *questions: Question) -> "TaskHandle":
         """Waiting for the answers to `questions`."""
-        return replace(self._moved(TaskStatus.WAITING_FOR_ANSWER), **_open(questions))
+        return self._moved(TaskStatus.WAITING_FOR_ANSWER, **_open(questions))
 
     def answered(self, question_id: str, answer: str) -> "TaskHandle":
         """With one of its questions answered. Due again when it was the last open one."""
@@ -207,35 +206,33 @@ class TaskHandle:
 
     def retrying(self) -> "TaskHandle":
         """Waiting for its next attempt after a transient failure."""
-        return replace(self._moved(TaskStatus.RETRYING), retry_count=self.retry_count + 1)
+        return self._moved(TaskStatus.RETRYING, retry_count=self.retry_count + 1)
 
     def completed(self, result: str, *, usage: TaskUsage | None = None, at: datetime | None = None) -> "TaskHandle":
         """Ended, with `result`."""
-        return replace(self._ended(TaskStatus.COMPLETED, usage, at), result=result)
+        return self._ended(TaskStatus.COMPLETED, usage, at, result=result)
 
     def failed(self, failure: TaskFailure, *, at: datetime | None = None) -> "TaskHandle":
         """Ended by `failure`."""
-        ended = self._ended(TaskStatus.FAILED, failure.usage, at)
-        return replace(ended, failure=failure, error=failure.message)
+        return self._ended(TaskStatus.FAILED, failure.usage, at, failure=failure, error=failure.message)
 
     def cancelled(self, failure: TaskFailure | None = None, *, at: datetime | None = None) -> "TaskHandle":
         """Ended because it was told to; `failure` holds what was done until then."""
-        ended = self._ended(TaskStatus.CANCELLED, failure.usage if failure else None, at)
-        return replace(ended, failure=failure, error=failure.message if failure else None)
+        usage, error = (failure.usage, failure.message) if failure else (None, None)
+        return self._ended(TaskStatus.CANCELLED, usage, at, failure=failure, error=error)
 
-    def _ended(self, status: TaskStatus, usage: TaskUsage | None, at: datetime | None) -> "TaskHandle":
-        return replace(
-            self._moved(status), completed_at=at or utc_now(), pending_question=None, usage=usage or self.usage
-        )
+    def _ended(self, status: TaskStatus, usage: TaskUsage | None, at: datetime | None, **changes: Any) -> "TaskHandle":
+        completed_at, usage = at or utc_now(), usage or self.usage
+        return self._moved(status, completed_at=completed_at, pending_question=None, usage=usage, **changes)
 
-    def _moved(self, to: TaskStatus, *, only_from: TaskStatus | None = None) -> "TaskHandle":
+    def _moved(self, to: TaskStatus, *, only_from: TaskStatus | None = None, **changes: Any) -> "TaskHandle":
         """`only_from` says where the move starts, when others lead to the same status."""
         legal = TRANSITIONS[self.status]
         if to not in legal:
             raise IllegalTransition(self.task_id, self.status, to, legal)
         if only_from is not None and self.status != only_from:
             raise IllegalTransition(self.task_id, self.status, to, legal, only_from=only_from)
-        return replace(self, status=to)
+        return replace(self, status=to, **changes)
 
 
 def _open(questions: tuple[Question, ...]) -> dict[str, Any]:

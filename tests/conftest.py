@@ -1,5 +1,6 @@
 """What tests of every kind share."""
 
+import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
@@ -22,3 +23,15 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerato
         return
     async with open_sqlite(tmp_path / "tasks.db") as opened:
         yield opened
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user who has nothing configured, in an empty directory."""
+    for name in [name for name in os.environ if name.startswith("MCP_SUBAGENTS_")]:
+        monkeypatch.delenv(name)
+    for name in ("HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.setenv("MCP_SUBAGENTS_MODEL", "test")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path

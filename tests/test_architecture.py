@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "mcp_subagents"
 FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 ORDER = [
-    *("errors", "types", "records", "moves", "redact", "texts", "config", "modes", "prompts"),
+    *("errors", "types", "records", "telemetry", "moves", "redact", "texts", "config", "modes", "prompts"),
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
     *("store", "dispatch", "cancelling", "grace", "past", "journal", "asking", "agents", "runner"),
     *("transcripts", "waking", "housekeeping", "delegation", "engine", "stopping", "server", "cli"),

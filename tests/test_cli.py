@@ -2,6 +2,7 @@
 
 import sys
 from importlib.metadata import entry_points, version
+from pathlib import Path
 from runpy import run_module
 
 import pytest
@@ -9,34 +10,66 @@ import pytest
 from mcp_subagents.cli import main
 
 
+def exits(*argv: str) -> object:
+    with pytest.raises(SystemExit) as left:
+        main(argv)
+    return left.value.code
+
+
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_help_says_what_the_command_is_for(option: str, capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as left:
-        main([option])
+    assert exits(option) == 0
     printed = capsys.readouterr()
-    assert (left.value.code, printed.err) == (0, "")
-    assert printed.out.startswith("usage: mcp-subagents [-h] [--version]\n")
+    assert printed.err == ""
+    assert printed.out.startswith("usage: mcp-subagents [serve] [options]\n")
     assert "Hand work to subagents from any MCP app." in printed.out
+    for word in ("--config FILE", "--store URL", "--transport NAME", "--host", "--port", "--log-level", "--version"):
+        assert word in printed.out
 
 
 def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as left:
-        main(["--version"])
-    assert (left.value.code, *capsys.readouterr()) == (0, f"mcp-subagents {version('mcp-subagents')}\n", "")
+    assert exits("--version") == 0
+    assert tuple(capsys.readouterr()) == (f"mcp-subagents {version('mcp-subagents')}\n", "")
 
 
-def test_without_arguments_it_says_what_there_is_and_leaves_stdout_to_the_protocol(capsys: pytest.CaptureFixture[str]):
-    assert main([]) == 2
-    told = "mcp-subagents: this release has no server yet; use it as a Python library.\n"
-    assert tuple(capsys.readouterr()) == ("", told)
+MISUSED: dict[str, tuple[list[str], str]] = {
+    "an unknown option": (["--verison"], "unrecognized arguments: --verison"),
+    "an option cut short": (["--transp=http"], "unrecognized arguments: --transp"),
+    "an unknown command": (["serv"], "invalid choice: 'serv' (choose from 'serve')"),
+    "an unknown transport": (["--transport", "carrier-pigeon"], "invalid choice: 'carrier-pigeon'"),
+    "a port that is none": (["--transport", "http", "--port", "70000"], "'70000' is not a port, 0 to 65535"),
+    "a port on stdio": (["--port", "1"], "--host and --port need --transport http or --transport sse"),
+    "a host on stdio": (["serve", "--host", "::1"], "--host and --port need --transport http or --transport sse"),
+}
 
 
-def test_an_unknown_argument_is_refused(capsys: pytest.CaptureFixture[str]):
-    with pytest.raises(SystemExit) as left:
-        main(["--verison"])
+@pytest.mark.parametrize("case", MISUSED)
+def test_a_wrong_argument_is_refused(case: str, capsys: pytest.CaptureFixture[str]):
+    arguments, told = MISUSED[case]
+    assert exits(*arguments) == 2
     printed = capsys.readouterr()
-    assert (left.value.code, printed.out) == (2, "")
-    assert printed.err.endswith("mcp-subagents: error: unrecognized arguments: --verison\n")
+    assert printed.out == ""
+    assert told in printed.err.splitlines()[-1]
+
+
+def test_a_wrong_log_level_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.setenv("MCP_SUBAGENTS_LOG_LEVEL", "loud")
+    assert exits() == 2
+    assert "MCP_SUBAGENTS_LOG_LEVEL: 'loud' is not one of debug" in capsys.readouterr().err
+
+
+def test_a_broken_configuration_is_told_whole(home: Path, capsys: pytest.CaptureFixture[str]):
+    (home / "subagents.yaml").write_text("subagents: [{name: a, modle: x}]\nmax_concurrency: 0\n")
+    assert main(["--store", "postgresql://me:secret@host/db"]) == 2
+    out, err = capsys.readouterr()
+    assert (out, err.splitlines()) == (
+        "",
+        [
+            "mcp-subagents: subagents.yaml: subagents[0]: unknown key 'modle', did you mean 'model'?",
+            "mcp-subagents: subagents.yaml: max_concurrency: must be a whole number from 1 on, not 0",
+            "mcp-subagents: --store: PostgreSQL is not supported yet; use sqlite:///FILE",
+        ],
+    )
 
 
 def test_the_console_script_is_the_same_command():
@@ -44,7 +77,7 @@ def test_the_console_script_is_the_same_command():
     assert script.load() is main
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], []], ids=["--version", "--help", "without arguments"])
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["--port", "1"]])
 def test_the_module_is_the_same_command(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

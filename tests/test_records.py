@@ -89,6 +89,8 @@ RECORD: dict[str, st.SearchStrategy[Any]] = {
     "provider": text,
     "process": maybe_text,
     "idempotency_key": text,
+    "trace": text,
+    "continues": text,
     "limits": st.none() | st.dictionaries(text, seconds | counts, max_size=3),
     "mail": st.lists(st.builds(Mail, mail_id=text, text=text), max_size=3).map(tuple),
     "failures": counts,

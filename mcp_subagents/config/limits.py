@@ -60,6 +60,9 @@ class EngineSettings:
     dead_after: float = 3.0
     """Seconds without a sign of life after which a process counts as lost. A living one gives one each second."""
 
+    trace_content: bool = False
+    """Whether traces hold what was said, and not only how long it took and what it cost."""
+
     def __post_init__(self) -> None:
         for name in ("max_concurrency", "max_open_tasks"):
             require_count(name, getattr(self, name))

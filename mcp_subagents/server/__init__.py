@@ -1,5 +1,6 @@
 """Delegation over MCP: tools, resources and notices on top of one engine."""
 
+import os
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from importlib.metadata import version
@@ -10,11 +11,12 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.request_state import RequestStateSecurity
 from mcp.server.subscriptions import InMemorySubscriptionBus
 
+from mcp_subagents.config.environment import patience_in
 from mcp_subagents.config.limits import EngineSettings
 from mcp_subagents.config.roster import by_name
 from mcp_subagents.config.spec import SubAgentSpec
+from mcp_subagents.config.stores import SQLITE, located
 from mcp_subagents.config.subagent import SubAgentConfig
-from mcp_subagents.errors import ConfigError
 from mcp_subagents.prompts import DEFAULT_GENERAL_PURPOSE_DESCRIPTION
 from mcp_subagents.server.calls import DeliverySettings
 from mcp_subagents.server.cancels import Cancels
@@ -74,7 +76,7 @@ def create_server(
             yield engine
 
     room = EngineRoom(lambda: _opened(store), open_engine)
-    desk = Desk(room, delivery or DeliverySettings())
+    desk = Desk(room, delivery or DeliverySettings(sync_patience=patience_in(os.environ)))
     cancels = Cancels(room)
     tools = Tools(configs, cancels)
     settings = settings or EngineSettings()
@@ -117,8 +119,4 @@ def _opened(store: Store | str | Path | None) -> AbstractAsyncContextManager[Sto
 
 
 def _path(store: str | Path) -> Path:
-    if isinstance(store, Path) or "://" not in store:
-        return Path(store)
-    if store.startswith("sqlite:///"):
-        return Path(store.removeprefix("sqlite:///"))
-    raise ConfigError(f"The store must be sqlite:///FILE or the path of a file, not {store!r}.")
+    return store if isinstance(store, Path) else Path(located(store).removeprefix(SQLITE))

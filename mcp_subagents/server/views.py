@@ -17,7 +17,7 @@ LONGEST_DESCRIPTION = 1_000
 
 
 class View(BaseModel):
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
 
 class QuestionView(View):

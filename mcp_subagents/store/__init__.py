@@ -94,8 +94,8 @@ class Store(Protocol):
         """
         ...
 
-    async def append(self, lease: Lease, entries: Sequence[Entry]) -> None:
-        """Add to the journal of a running task. Raises: `LeaseLost`."""
+    async def append(self, lease: Lease, entries: Sequence[Entry]) -> TaskRecord:
+        """Add to the journal of a running task, and say how it stands. Raises: `LeaseLost`."""
         ...
 
     async def claim(self, capacity: Capacity, now: datetime, *, task_id: str | None = None) -> Claim:

@@ -59,9 +59,8 @@ class MemoryStore:
         self._journals[task_id].extend(change.entries)
         return self._put(change.record) if change.record is not record else record
 
-    async def append(self, lease: Lease, entries: Sequence[Entry]) -> None:
-        _fence(await self.read(lease.task_id), lease)
-        self._journals[lease.task_id].extend(entries)
+    async def append(self, lease: Lease, entries: Sequence[Entry]) -> TaskRecord:
+        return await self.change(lease.task_id, moves.record(entries), lease=lease)
 
     async def claim(self, capacity: Capacity, now: datetime, *, task_id: str | None = None) -> Claim:
         running = [each.handle.subagent_name for each in self._tasks.values() if each.process is not None]

@@ -12,6 +12,7 @@ import anyio
 import anyio.lowlevel
 import anyio.to_thread
 
+from mcp_subagents import moves
 from mcp_subagents.errors import LeaseLost, StoreError, TooManyTasks
 from mcp_subagents.records import Entry, EntryKind, Lease, Move, TaskRecord
 from mcp_subagents.store import Capacity, Claim, Query
@@ -40,7 +41,6 @@ SELECT id, task, kind, attempt, at, body, sum FROM journal WHERE task = (SELECT 
 _SAME_KEY = f"""
 {tasks("task_idempotency")} WHERE task.owner = ? AND task.idempotency_key = ? AND task.idempotency_key <> ''
 """
-_HELD = "SELECT seq FROM task WHERE id = ? AND attempt = ? AND status = 'running'"
 _OVERDUE = """
 SELECT id FROM task INDEXED BY task_waiting WHERE status = 'waiting_for_answer' AND due_at <= ? ORDER BY seq
 """
@@ -104,15 +104,8 @@ class SqliteStore:
 
         return await self._writer.run(write)
 
-    async def append(self, lease: Lease, entries: Sequence[Entry]) -> None:
-        def write(transaction: Transaction) -> None:
-            held = transaction.db.rows(_HELD, (lease.task_id, lease.attempt))
-            if not held:
-                only(transaction.db.rows(TASK, (lease.task_id,)), lease.task_id)
-                raise LeaseLost(lease.task_id, lease.attempt)
-            add_entries(transaction, lease.task_id, held[0][0], entries)
-
-        await self._writer.run(write)
+    async def append(self, lease: Lease, entries: Sequence[Entry]) -> TaskRecord:
+        return await self.change(lease.task_id, moves.record(entries), lease=lease)
 
     async def claim(self, capacity: Capacity, now: datetime, *, task_id: str | None = None) -> Claim:
         def write(transaction: Transaction) -> Claim:

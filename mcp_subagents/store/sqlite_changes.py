@@ -9,14 +9,12 @@ from mcp_subagents.records import Entry, TaskRecord, dump_assignment
 from mcp_subagents.store.sqlite_database import Row
 from mcp_subagents.store.sqlite_rows import (
     ATTEMPT,
-    CHANGED,
     FIXED,
     ID,
     MOVING,
     SEQ,
     STATE,
     STATUS,
-    SUM,
     TASK,
     checksum,
     micros,
@@ -27,7 +25,6 @@ from mcp_subagents.store.sqlite_rows import (
 from mcp_subagents.store.sqlite_writer import Transaction
 from mcp_subagents.types import TRANSITIONS, TaskStatus
 
-_LAST_CHANGE = "SELECT changed, sum FROM task WHERE id = ?"
 _INSERT_TASK = """
 INSERT INTO task (seq, id, owner, subagent, parent_id, idempotency_key, declared, status, rank, due_at, attempt,
                   process, provider, unread, completed_at, changed, state, sum)
@@ -47,10 +44,8 @@ _INSERT_ENTRY = "INSERT INTO journal (id, task, kind, attempt, at, body, sum) VA
 
 def read_for_update(transaction: Transaction, task_id: str) -> tuple[Row, TaskRecord]:
     """A task as it stands, with its row for `update`. Raises: `UnknownTask`, `StoreDamaged`."""
-    recent = transaction.running.get(task_id)
-    if recent is not None and transaction.db.rows(_LAST_CHANGE, (task_id,)) == [(recent[0][CHANGED], recent[0][SUM])]:
-        # Nobody has touched it since. The number alone would not do: that of a failed commit is given out again.
-        return recent
+    if (known := transaction.running.get(task_id)) is not None:
+        return known
     row = only(transaction.db.rows(TASK, (task_id,)), task_id)
     return row, record_of(row)
 

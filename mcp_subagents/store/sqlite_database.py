@@ -37,6 +37,11 @@ class Database:
             self.run("ROLLBACK")
 
     @property
+    def version(self) -> int:
+        """Another one after every commit, whoever made it. That of others is seen when a transaction begins."""
+        return self.connection.data_version()
+
+    @property
     def written(self) -> int:
         """How many rows have been written so far."""
         return self.connection.total_changes()

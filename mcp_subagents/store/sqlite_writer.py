@@ -6,7 +6,7 @@ import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from queue import Empty, SimpleQueue
 from threading import Thread
@@ -39,17 +39,28 @@ SELECT (SELECT coalesce(max(seq), 0) FROM task), (SELECT coalesce(max(id), 0) FR
 """
 
 
+@dataclass(slots=True)
+class Known:
+    """What need not be read again, for as long as nobody else writes to the file."""
+
+    version: int | None = None
+    """Of the file, as the last commit left it."""
+    running: dict[str, tuple[Row, TaskRecord]] = field(default_factory=dict[str, tuple[Row, TaskRecord]])
+    """Tasks at work that were written here, each with its row."""
+    numbers: list[int] = field(default_factory=list[int])
+    """The last ones that were given out."""
+
+
 class Transaction:
     """One commit in the making, shared by several jobs."""
 
-    def __init__(self, db: Database, running: dict[str, tuple[Row, TaskRecord]]) -> None:
+    def __init__(self, db: Database, known: Known) -> None:
         self.db = db
-        self.running = running
-        """Records that were written a moment ago and will be asked for again, each with its row."""
+        self.running = known.running
         self.told: Told = []
         self.tidy = False
         """Whether to shorten the write-ahead log after the commit."""
-        self._numbers: list[int] = []
+        self._numbers = known.numbers
 
     def next_task(self) -> int:
         return self._next(0)
@@ -63,7 +74,7 @@ class Transaction:
 
     def _next(self, which: int) -> int:
         if not self._numbers:
-            self._numbers = [*self.db.rows(_LAST_NUMBERS)[0]]
+            self._numbers.extend(self.db.rows(_LAST_NUMBERS)[0])
         self._numbers[which] += 1
         return self._numbers[which]
 
@@ -109,7 +120,7 @@ class Writer:
         self._path = file.path
         self._db = file.writer
         self._committed = committed
-        self._running: dict[str, tuple[Row, TaskRecord]] = {}
+        self._known = Known()
         self._queue = SimpleQueue[_Job | None]()
         self._loop = asyncio.get_running_loop()
         self._open = True
@@ -174,21 +185,23 @@ class Writer:
         try:
             told = self._commit(jobs)
         except _HalfDone as exc:
-            self._db.roll_back()
+            self._roll_back()
             if len(jobs) > 1:
                 for job in jobs:
                     self._write([job])
                 return
             jobs[0].error = store_error(exc.trouble, self._path)
         except Exception as exc:
-            self._db.roll_back()
+            self._roll_back()
             for job in jobs:
                 job.error = store_error(exc, self._path)
         self._on_loop(self._settle, told, jobs)
 
     def _commit(self, jobs: list[_Job]) -> Told:
         self._db.run("BEGIN IMMEDIATE")
-        transaction = Transaction(self._db, self._running)
+        if self._db.version != self._known.version:
+            self._known = Known()  # somebody else has written
+        transaction = Transaction(self._db, self._known)
         for job in jobs:
             self._do(job, transaction)
         if transaction.told:
@@ -199,10 +212,15 @@ class Writer:
             if transaction.told:
                 self._untold.pop()
             raise
+        self._known.version = self._db.version
         if transaction.tidy:
             with suppress(apsw.BusyError):  # somebody is reading; then it is shortened another time
                 self._db.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
         return transaction.told
+
+    def _roll_back(self) -> None:
+        self._known = Known()  # it tells of what is undone here
+        self._db.roll_back()
 
     def _do(self, job: _Job, transaction: Transaction) -> None:
         """Most jobs that fail refuse before they write: then the others go on as if it had not been there."""

@@ -1,5 +1,6 @@
 """From a delegation to its result, through faults and restarts."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from pydantic_ai import Agent, BinaryContent, ModelRetry, ToolFailed, ToolReturn
 from pydantic_ai.capabilities import ProcessHistory
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
-from pydantic_ai.models.function import FunctionModel
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.tools import Tool
 from pydantic_ai.usage import RequestUsage
 
@@ -20,7 +21,7 @@ from mcp_subagents.errors import UnknownSubagent, UnknownTask
 from mcp_subagents.journal import INTERRUPTED
 from mcp_subagents.records import EntryKind
 from mcp_subagents.store import Store
-from mcp_subagents.testing import ScriptedModel
+from mcp_subagents.testing import Line, ScriptedModel
 from mcp_subagents.types import FailureType, TaskStatus, TaskUsage
 
 BUSY = ModelHTTPError(503, "scripted")
@@ -394,3 +395,60 @@ async def test_the_model_is_told_when_the_model_inside_a_tool_fails(store: Store
         done = await outcome(engine, await delegate(engine))
     assert (done.result, done.retry_count) == ("I did it myself.", 0)
     assert "The tool's own model failed." in str(returned(model))
+
+
+# What our own agents record
+
+
+def own(*lines: Line, tools: Sequence[Any] = ()) -> tuple[ScriptedModel, SubAgentConfig]:
+    """A subagent whose agent we build."""
+    model = ScriptedModel(*lines)
+    return model, SubAgentConfig(
+        name="worker", description="", instructions="", model=model, agent_kwargs={"tools": list(tools)}
+    )
+
+
+async def recorded(store: Store, engine: Engine) -> list[EntryKind]:
+    [task] = await engine.list()
+    return [entry.kind for entry in await store.journal(task.task_id) if entry.kind is not EntryKind.EVENT]
+
+
+async def test_a_turn_and_the_starts_of_its_tools_are_recorded_before_a_tool_runs(store: Store):
+    seen: list[list[EntryKind]] = []
+
+    async def search() -> str:
+        seen.append(await recorded(store, engine))
+        return "found"
+
+    _, worker = own([call("search", "1"), call("search", "2")], "42", tools=[search])
+    async with at_work(store, worker) as engine:
+        done = await outcome(engine, await delegate(engine))
+    assert (done.result, done.turns) == ("42", 2)
+    assert [kinds[:2] for kinds in seen] == [[EntryKind.TURN, EntryKind.TOOL_STARTED]] * 2
+    assert all(kinds.count(EntryKind.TURN) == 1 for kinds in seen)
+
+
+async def test_a_turn_whose_tools_cannot_be_called_is_recorded_before_the_model_is_asked_again(store: Store):
+    seen: list[list[EntryKind]] = []
+
+    async def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        seen.append(await recorded(store, engine))
+        return ModelResponse(parts=[call("unknown") if len(seen) == 1 else TextPart("42")])
+
+    worker = SubAgentConfig(name="worker", description="", instructions="", model=FunctionModel(answer))
+    async with at_work(store, worker) as engine:
+        assert (await outcome(engine, await delegate(engine))).result == "42"
+    assert seen == [[], [EntryKind.TURN]]
+
+
+async def test_what_happens_to_a_task_while_its_tool_runs_is_heeded_before_the_next_request(store: Store):
+    async def search() -> str:
+        [task] = await engine.list()
+        await engine.send(task.task_id, "Look in the attic.")
+        return "found"
+
+    model, worker = own(call("search"), "42", tools=[search])
+    async with at_work(store, worker) as engine:
+        assert (await outcome(engine, await delegate(engine))).result == "42"
+    told = [part.content for part in model.requests[-1][-1].parts if isinstance(part, UserPromptPart)]
+    assert told == ["Look in the attic."]

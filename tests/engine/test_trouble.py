@@ -104,10 +104,10 @@ async def test_a_task_whose_journal_is_damaged_ends_and_says_so():
         raise StoreDamaged("The store is damaged: the journal is not what was written.")
 
     store.before["journal"] = damaged
-    async with at_work(store, subagent("42")) as engine:
+    async with at_work(store, subagent(ModelHTTPError(503, "scripted"), "42")) as engine:
         done = await outcome(engine, await delegate(engine))
     assert done.failure is not None
-    assert (done.failure.failure_type, done.attempt) == (FailureType.PERMANENT, 1)
+    assert (done.failure.failure_type, done.attempt) == (FailureType.PERMANENT, 2)
     assert "damaged" in done.failure.message
 
 

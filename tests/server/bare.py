@@ -62,6 +62,12 @@ async def babble() -> str:
 
 
 @server.tool()
+async def state(ctx: Context[str]) -> str:
+    """What the lifespan has opened."""
+    return ctx.request_context.lifespan_context
+
+
+@server.tool()
 async def loaded() -> list[str]:
     """Which heavy libraries this process has imported."""
     return sorted({"pydantic_ai", "logfire"} & sys.modules.keys())

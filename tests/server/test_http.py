@@ -39,6 +39,7 @@ async def test_the_sdk_client_is_served_over_http_and_sse_with_one_lifespan(mode
             async with Client(transport, mode=mode) as client:
                 result = await client.call_tool("echo", {"text": "hello"})
                 assert result.structured_content == {"result": "hello"}
+                assert (await client.call_tool("state", {})).structured_content == {"result": "open"}
         talk.process.terminate()
         assert await talk.notes() == ["closed"]
 

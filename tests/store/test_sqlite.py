@@ -2,6 +2,7 @@
 
 import re
 from contextlib import closing
+from dataclasses import replace
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -10,9 +11,11 @@ from typing import Any
 import anyio
 import apsw
 import pytest
-from paperwork import MINUTE, NOW, ROOMY, add, complete, finish_turn, ids, running, start, task
+from paperwork import MINUTE, NOW, ROOMY, add, complete, entry, finish_turn, ids, running, start, task, texts
 
 from mcp_subagents import moves
+from mcp_subagents.errors import LeaseLost, StoreError
+from mcp_subagents.records import Change, Mail, TaskRecord
 from mcp_subagents.store import Capacity, Query, Store
 from mcp_subagents.store.sqlite import open_sqlite
 from mcp_subagents.store.sqlite_file import open_file
@@ -190,3 +193,41 @@ async def test_a_store_opens_again_as_it_was_closed(path: Path):
     async with open_sqlite(path) as store:
         assert await store.select(Query()) == before
         assert ids((await store.claim(ROOMY, NOW)).records) == ["t2"]
+
+
+# What is known of the file while nobody else writes to it
+
+
+async def test_what_another_process_did_to_a_task_at_work_is_seen_by_the_next_write(path: Path):
+    async with open_sqlite(path) as ours, open_sqlite(path) as theirs:
+        lease = await running(ours)
+        await ours.append(lease, [entry("before")])
+        await theirs.change("t1", moves.send(Mail(mail_id="m1", text="hello"), NOW))
+        assert (await ours.append(lease, [entry("after")])).mail == (Mail(mail_id="m1", text="hello"),)
+        await theirs.change("t1", moves.release(NOW), lease=lease)
+        with pytest.raises(LeaseLost):
+            await ours.append(lease, [entry("late")])
+        assert await texts(ours) == ["before", "after"]
+
+
+async def test_numbers_are_given_out_once_whoever_writes(path: Path):
+    async with open_sqlite(path) as ours, open_sqlite(path) as theirs:
+        for number in range(3):
+            await add(ours, task(f"ours{number}"))
+            await add(theirs, task(f"theirs{number}"))
+    with raw(path) as db:
+        assert db.execute("SELECT seq, changed FROM task ORDER BY seq").fetchall() == [(n, n) for n in range(1, 7)]
+
+
+async def test_what_was_rolled_back_is_not_taken_for_written(path: Path):
+    async with open_sqlite(path) as store:
+        lease = await running(store)
+
+        def half_done(record: TaskRecord) -> Change:
+            done = finish_turn()(record)
+            return replace(done, entries=[*done.entries, replace(entry(), body=None)])  # pyright: ignore[reportArgumentType]  # what no column takes
+
+        with pytest.raises(StoreError):
+            await store.change("t1", half_done, lease=lease)
+        assert (await store.append(lease, [entry("next")])).handle.turns == 0
+        assert await texts(store) == ["next"]

@@ -1,0 +1,100 @@
+"""What the command understands."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+
+LEVELS = ("debug", "info", "warning", "error")
+DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8000
+
+DESCRIPTION = """\
+Hand work to subagents from any MCP app. They run in the background, ask when
+unsure, stay inside a budget, survive crashes, and never lose a result.
+
+Without arguments it serves one app on standard input and output, which is how
+MCP apps start it."""
+
+EPILOG = """\
+environment:
+  MCP_SUBAGENTS_CONFIG         the configuration file
+  MCP_SUBAGENTS_STORE          where tasks are kept
+  MCP_SUBAGENTS_MODEL          the model of subagents that name none
+  MCP_SUBAGENTS_SYNC_PATIENCE  seconds that a call may last
+  MCP_SUBAGENTS_LOG_LEVEL      what is logged
+  MCP_SUBAGENTS_TELEMETRY      on exports traces over OTLP, content with what was said
+
+Options win over the environment, the environment over the file.
+
+examples:
+  mcp-subagents --config team.yaml
+  mcp-subagents --transport http --port 8000   # serves http://127.0.0.1:8000/mcp
+"""
+
+
+def parse(argv: Sequence[str] | None, env: Mapping[str, str]) -> argparse.Namespace:
+    """The arguments of the command. Says what is wrong with them, or what was asked for, and exits."""
+    parser = _parser()
+    given = parser.parse_args(argv)
+    if given.transport == "stdio" and (given.host is not None or given.port is not None):
+        parser.error("--host and --port need --transport http or --transport sse")
+    given.host = DEFAULT_HOST if given.host is None else given.host
+    given.port = DEFAULT_PORT if given.port is None else given.port
+    level = given.log_level or env.get("MCP_SUBAGENTS_LOG_LEVEL", "").lower() or "warning"
+    if level not in LEVELS:
+        parser.error(f"MCP_SUBAGENTS_LOG_LEVEL: {level!r} is not one of {', '.join(LEVELS)}")
+    given.log_level = level
+    return given
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mcp-subagents",
+        usage="%(prog)s [serve] [options]",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "command", nargs="?", choices=["serve"], default="serve", metavar="serve", help="serve; may be left out"
+    )
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="subagents and settings, YAML or JSON (default: ./subagents.yaml, "
+        "or subagents.yaml in the user's configuration directory)",
+    )
+    parser.add_argument(
+        "--store",
+        metavar="URL",
+        help="where tasks are kept: sqlite:///FILE (default: a file in the user's data directory)",
+    )
+    parser.add_argument(
+        "--transport",
+        choices=["stdio", "http", "streamable-http", "sse"],
+        default="stdio",
+        metavar="NAME",
+        help="stdio (the default), http for Streamable HTTP at /mcp, or sse for the older SSE at /sse beside it",
+    )
+    parser.add_argument("--host", help=f"address to listen on, of this machine only (default: {DEFAULT_HOST})")
+    parser.add_argument("--port", type=_port, help=f"port to listen on, 0 for any free one (default: {DEFAULT_PORT})")
+    parser.add_argument(
+        "--log-level",
+        type=str.lower,
+        choices=LEVELS,
+        metavar="LEVEL",
+        help="debug, info, warning (the default) or error; the log goes to standard error",
+    )
+    parser.add_argument(
+        "--version",
+        action="version",
+        version=f"mcp-subagents {version('mcp-subagents')}",
+        help="say which version this is",
+    )
+    return parser
+
+
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, 0 to 65535")
+    return int(text)

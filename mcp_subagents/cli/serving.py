@@ -1,0 +1,88 @@
+"""`mcp-subagents serve`: from arguments to a server that runs until it is told to stop."""
+
+import argparse
+import logging
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+
+from mcp_subagents.cli.exporting import exporting
+from mcp_subagents.config.environment import load
+from mcp_subagents.redact import redact
+from mcp_subagents.stopping import leave, until_stopped
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """All that is needed to serve."""
+
+    server: Any
+    arguments: argparse.Namespace
+    exports_traces: bool
+
+
+def prepare(arguments: argparse.Namespace, env: Mapping[str, str]) -> Prepared:
+    """The server that `arguments` and `env` describe, and a log for it.
+
+    Raises:
+        ConfigError: the configuration is broken.
+    """
+    config = load(arguments.config, env, store=arguments.store)
+    # After the configuration, whose mistakes are told the sooner.
+    from mcp_subagents.server import DeliverySettings, create_server
+
+    server = create_server(
+        config.subagents,
+        default_model=config.model,
+        store=config.store,
+        settings=config.settings,
+        delivery=DeliverySettings(sync_patience=config.sync_patience),
+    )
+    _log_to_stderr(arguments.log_level)
+    return Prepared(server, arguments, config.exports_traces)
+
+
+def run(prepared: Prepared) -> None:
+    """Serve until told to stop, then leave the process.
+
+    Raises:
+        SubagentsError: it cannot be served there, or the store cannot be used; maybe in an exception group.
+    """
+    with exporting(prepared.exports_traces):
+        anyio.run(_serve, prepared.server, prepared.arguments)
+    leave(0)
+
+
+async def _serve(server: Any, arguments: argparse.Namespace) -> None:
+    async with until_stopped():
+        if arguments.transport == "stdio":
+            from mcp_subagents.server.stdio import serve_stdio
+
+            await serve_stdio(server)
+        else:
+            from mcp_subagents.server.network import serve_network
+
+            await serve_network(server, host=arguments.host, port=arguments.port, sse=arguments.transport == "sse")
+
+
+def _log_to_stderr(level: str) -> None:
+    """Log in our own words; the SDK's server has just set up a log of its own, in colours and over many lines."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(_OneLine("mcp-subagents: %(levelname)s: %(message)s [%(name)s]"))
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    if level == "warning":
+        # It warns of every client whose stream is gone before its last answer, as always when we stop.
+        logging.getLogger("mcp.shared.jsonrpc_dispatcher").setLevel(logging.ERROR)
+
+
+class _OneLine(logging.Formatter):
+    """One line for a message, whatever is in it, and no secrets; a traceback of ours keeps its lines."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:
+        return redact(super().formatMessage(record)).replace("\n", "\\n")
+
+    def formatException(self, ei: Any) -> str:
+        return redact(super().formatException(ei))
