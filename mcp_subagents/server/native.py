@@ -8,7 +8,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.extension import Extension, MethodBinding
@@ -25,12 +25,11 @@ from mcp_types import (
     RequestParams,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from mcp_subagents.errors import SubagentsError, UnknownTask
 from mcp_subagents.server.calls import Call
 from mcp_subagents.server.desk import Desk
-from mcp_subagents.texts import encodable
 
 TASKS = "io.modelcontextprotocol/tasks"
 MODERN = frozenset(MODERN_PROTOCOL_VERSIONS)
@@ -95,7 +94,7 @@ class Foreground(Protocol):
 
 
 class TaskIdParams(RequestParams):
-    task_id: Annotated[str, Field(alias="taskId", max_length=LONGEST_ID), AfterValidator(encodable)]
+    task_id: str = Field(alias="taskId", max_length=LONGEST_ID)
 
 
 class UpdateParams(TaskIdParams):

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 import anyio
 import anyio.lowlevel
+import pytest
 from mcp.client import Client
 from mcp.client.extension import ClaimContext, ClientExtension, NotificationBinding, ResultClaim
 from mcp.server.mcpserver import MCPServer
@@ -116,11 +117,10 @@ class NativeHost:
 
     async def refusal(self, method: str, **params: Any) -> int:
         """The code of the error that comes back."""
-        try:
-            answer = await self.send(method, **params)
-        except MCPError as refused:
-            return refused.code
-        raise AssertionError(f"{method} was served: {answer}")
+        with pytest.raises(MCPError) as refused:
+            await self.send(method, **params)
+        assert len(refused.value.message) < 5_000, "what was sent is not sent back"
+        return refused.value.code
 
 
 def serving(folder: Path, *subagents: SubAgentConfig) -> MCPServer[Any]:
