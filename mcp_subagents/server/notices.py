@@ -46,6 +46,10 @@ MOST_WATCHED = 1_000
 """Addresses that one subscriber may name; one that wants more wants the list."""
 
 
+_WATCHED = "mcp_subagents.watched"
+"""Where a connection of the older era keeps the addresses that its client has subscribed to."""
+
+
 @dataclass(frozen=True, slots=True)
 class TaskChanged:
     """A task of ours is not as it was."""
@@ -92,8 +96,6 @@ class Notices:
         self._native = native
         self._bus = bus
         self._mailboxes: set[Mailbox] = set()
-        self._watched: dict[Connection, set[str]] = {}
-        """What the clients of the older era have subscribed to."""
         self._senders: TaskGroup | None = None
         """There as soon as the engine runs."""
 
@@ -125,7 +127,7 @@ class Notices:
     async def _subscribe(self, ctx: ServerRequestContext[Any, Any], params: SubscribeRequestParams) -> EmptyResult:
         await self._room.engine()
         connection = ctx.session._connection  # pyright: ignore[reportPrivateUsage]  # outlives the request
-        watched = self._watched.get(connection)
+        watched = _watched(connection)
         if watched is None:
             watched = self._begin(connection)
         if len(watched) >= MOST_WATCHED:
@@ -136,20 +138,15 @@ class Notices:
     def _begin(self, connection: Connection) -> set[str]:
         """Tell a client of the older era of what it watches, until its connection closes."""
         assert self._senders is not None
-        watched = self._watched[connection] = set[str]()
+        watched = connection.state[_WATCHED] = set[str]()
         scope = anyio.CancelScope()
-
-        def forget() -> None:
-            del self._watched[connection]
-            scope.cancel()
-
-        connection.exit_stack.callback(forget)
+        connection.exit_stack.callback(scope.cancel)
         self._senders.start_soon(self._send, connection, watched, scope, name="notices of a subscriber")
         return watched
 
     async def _unsubscribe(self, ctx: ServerRequestContext[Any, Any], params: UnsubscribeRequestParams) -> EmptyResult:
         connection = ctx.session._connection  # pyright: ignore[reportPrivateUsage]
-        self._watched.get(connection, set()).discard(str(params.uri))
+        (_watched(connection) or set()).discard(str(params.uri))
         return EmptyResult()
 
     async def _send(self, connection: Connection, watched: set[str], scope: anyio.CancelScope) -> None:
@@ -242,6 +239,10 @@ class _Wanted:
         """It is over, and nothing follows: what shows through it may live on."""
         for natives in self._natives.values():
             natives.discard(native_id)
+
+
+def _watched(connection: Connection) -> set[str] | None:
+    return connection.state.get(_WATCHED)
 
 
 def _about(native: NativeTasks, native_id: str) -> Sequence[str]:

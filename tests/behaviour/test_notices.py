@@ -385,6 +385,6 @@ async def test_nothing_that_changes_after_the_acknowledgement_is_missed(tmp_path
             hosting(serving(tmp_path, subagent("Done."))) as host,
             host.client.listen(resource_subscriptions=[ALL]) as changes,
         ):
-            async with hosting(serving(tmp_path, subagent())) as elsewhere:
-                await elsewhere.task()
+            async with hosting(serving(tmp_path, subagent("Done."))) as elsewhere:
+                await elsewhere.until(await elsewhere.task(), "completed")
             assert await anext(aiter(changes)) == ResourceUpdated(ALL)
