@@ -58,9 +58,11 @@ def _npm_install(folder: str) -> None:
         raise RuntimeError(f"npm could not install what {HERE.name}/package.json names:\n{done.stdout}")
 
 
-async def node(*arguments: str) -> subprocess.CompletedProcess[bytes]:
+async def node(*arguments: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
     """Run Node to its end."""
-    return await anyio.run_process([str(BIN / "node"), *arguments], env=ENVIRONMENT, check=False)
+    return await anyio.run_process(
+        [str(BIN / "node"), *arguments], env={**ENVIRONMENT, **environment}, check=False, input=b""
+    )
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
-"""Our server as a process of its own, with subagents that need no provider: `echo`, `asker` and `sleeper`."""
+"""Our server as a process of its own, with subagents that need no provider: `greeter`, `asker` and `sleeper`."""
 
 import sys
 from pathlib import Path
 
 import anyio
 from pydantic_ai import Agent
-from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from mcp_subagents import SubAgentConfig, create_server
@@ -14,9 +14,8 @@ from mcp_subagents.server.stdio import serve_stdio
 from mcp_subagents.stopping import leave, until_stopped
 
 
-async def echo(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
-    [told] = [part.content for message in messages for part in message.parts if isinstance(part, UserPromptPart)]
-    return ModelResponse(parts=[TextPart(f"You said: {told}")])
+async def greeter(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+    return ModelResponse(parts=[TextPart("Hello.")])
 
 
 async def asker(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
@@ -33,9 +32,12 @@ async def sleeper(messages: list[ModelMessage], info: AgentInfo) -> ModelRespons
 
 SUBAGENTS = [
     SubAgentConfig(
-        name=model.__name__, description=f"An {model.__name__}.", instructions="", agent=Agent(FunctionModel(model))
+        name=model.__name__,
+        description=f"It is called {model.__name__}.",
+        instructions="",
+        agent=Agent(FunctionModel(model)),
     )
-    for model in (echo, asker, sleeper)
+    for model in (greeter, asker, sleeper)
 ]
 
 
