@@ -25,8 +25,9 @@ crash: $(READY)  ## kill, freeze and stop real processes; for longer: make crash
 soak: $(READY)  ## 10,000 tasks through one engine, and 1,000 parked questions
 	SOAK_TASKS=$${SOAK_TASKS:-10000} $(BIN)/python -m pytest -q tests/soak
 
-bench: $(READY)  ## what the engine costs, beside the bare agent
+bench: $(READY)  ## what the engine costs beside the bare agent, and how soon the server answers beside a bare one
 	$(BIN)/python benchmarks/engine_overhead.py
+	$(BIN)/python benchmarks/first_response.py
 
 lint: $(READY)  ## ruff: rules and formatting
 	$(BIN)/ruff check .

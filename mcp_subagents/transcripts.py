@@ -24,20 +24,26 @@ from mcp_subagents.types import AgentMessage, MessageType, TaskHandle
 
 _LONGEST = 10_000
 """Characters of one part: a transcript is read from end to end."""
+_LONGEST_LOOK = 2 * _LONGEST
 
 
 def transcript_of(task: TaskHandle, entries: Sequence[Entry]) -> str:
     """The journal of a task as Markdown, without secrets."""
     lines = [f"# {task.subagent_name}: {task.status}", "", f"Task `{task.task_id}`", ""]
     turn = 0
+    if not any(entry.kind in (EntryKind.TURN, EntryKind.HISTORY) for entry in entries):
+        lines += _block("Asked for", task.description)  # later, it is in what the subagent is told
     for entry in entries:
         if entry.kind is EntryKind.EVENT:
             lines += _event(message_of(task.task_id, entry))
         elif entry.kind is EntryKind.TURN:
             turn += 1
             lines += [f"## Turn {turn} · {_time(entry.at)}", "", *_messages(entry)]
-        elif entry.kind is EntryKind.HISTORY:
+        elif entry.kind is EntryKind.HISTORY and turn:
             lines += ["*The history of the run was rewritten here.*", ""]
+        elif entry.kind is EntryKind.HISTORY:
+            *_, told = ModelMessagesTypeAdapter.validate_json(entry.body)
+            lines += ["*It goes on from what an earlier task has done.*", "", *_parts(told)]
     lines += [f"*`{name}` was started and has not been heard of since.*" for name in _in_flight(entries)]
     return redact(plain("\n".join(lines).rstrip() + "\n"))
 
@@ -92,7 +98,10 @@ def _said(who: str, text: str, at: datetime) -> Iterator[str]:
 def _block(head: str, text: str) -> Iterator[str]:
     if not text.strip():
         return
-    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n[… {len(text) - _LONGEST:,} characters left out]"
+    # Secrets go before the text is cut: half of one would not be recognised.
+    told = redact(plain(text[:_LONGEST_LOOK]))
+    omitted = len(text) - _LONGEST
+    shown = told if omitted <= 0 else f"{told[:_LONGEST]}\n[… {omitted:,} characters left out]"
     yield from (f"**{head}**", "", *(f"> {line}".rstrip() for line in shown.splitlines()), "")
 
 

@@ -106,6 +106,7 @@ def test_the_texts_are_the_ones_the_seeds_name():
         "DUAL_MODE_SYSTEM_PROMPT",
         "HARD_CANCEL_TASK_DESCRIPTION",
         "LIST_ACTIVE_TASKS_DESCRIPTION",
+        "SEND_MESSAGE_DESCRIPTION",
         "SOFT_CANCEL_TASK_DESCRIPTION",
         "SUBAGENT_SYSTEM_PROMPT",
         "TASK_TOOL_DESCRIPTION",

@@ -105,7 +105,7 @@ def create_server(
     )
     notices.install(server)
     add_resources(server, room, configs)
-    add_prompts(server, list(configs.values()))
+    add_prompts(server, configs)
     return server
 
 
