@@ -11,7 +11,7 @@ from mcp_types import CallToolResult, ElicitResult
 from pydantic import ValidationError
 
 from mcp_subagents.delegation import Waited
-from mcp_subagents.errors import UnknownTask
+from mcp_subagents.errors import UnknownTask, WrongArguments
 from mcp_subagents.server.arguments import TaskArguments, WaitArguments, parsed
 from mcp_subagents.server.asking import form_request, pass_on
 from mcp_subagents.server.calls import Call
@@ -171,9 +171,9 @@ def _decoded(task_id: str) -> tuple[WaitArguments, datetime]:
     encoded = task_id.removeprefix(_WAIT)
     try:
         mode, timeout, begun_at, *task_ids = json.loads(urlsafe_b64decode(encoded + "=" * (-len(encoded) % 4)))
-        given = WaitArguments(task_ids=task_ids, mode=mode, timeout=timeout)
+        given = parsed(WaitArguments, {"task_ids": task_ids, "mode": mode, "timeout": timeout})
         begun = datetime.fromisoformat(begun_at)
-    except (ValueError, TypeError, RecursionError) as exc:
+    except (ValueError, TypeError, RecursionError, WrongArguments) as exc:
         raise UnknownTask(task_id) from exc
     if begun.utcoffset() is None or _encoded(given, begun) != task_id:
         raise UnknownTask(task_id)  # it is not of our making
