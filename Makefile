@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := all
-.PHONY: all check test crash fuzz soak bench lint types format clean help
+.PHONY: all check test tools crash fuzz soak bench lint types format clean help
 
 all: lint types test  ## what CI runs
 
@@ -15,6 +15,9 @@ check: lint types  ## the fast part: lint, types, fast tests (under two minutes)
 test: $(READY)  ## every test
 	$(BIN)/python -m coverage run -m pytest
 	$(BIN)/python -m coverage report
+
+tools: $(READY)  ## what the slow tests run on Node: the MCP conformance suite and inspector, into .tools
+	$(BIN)/python tests/conformance/node_tools.py
 
 crash: $(READY)  ## kill, freeze and stop real processes; for longer: make crash KILLS=200 CRASH_SEED=7
 	$(BIN)/python -m pytest -q tests/crash
@@ -41,7 +44,7 @@ format: $(READY)  ## let ruff rewrite the files
 	$(BIN)/ruff format .
 
 clean:  ## forget the virtual environment and every cache
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* dist build
+	rm -rf $(VENV) .tools .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:  ## this list

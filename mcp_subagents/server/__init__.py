@@ -80,7 +80,9 @@ def create_server(
     desk = Desk(room, delivery or DeliverySettings(sync_patience=patience_in(os.environ)))
     cancels = Cancels(room)
     tools = Tools(configs, cancels)
-    native = NativeTasks(desk, {"task": TaskForeground(desk, tools), "wait_tasks": WaitForeground(desk)})
+    settings = settings or EngineSettings()
+    foreground = {"task": TaskForeground(desk, tools), "wait_tasks": WaitForeground(desk)}
+    native = NativeTasks(desk, foreground, retention_days=settings.retention_days)
     bus = InMemorySubscriptionBus()
     notices = Notices(room, native, bus)
 

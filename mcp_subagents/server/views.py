@@ -203,12 +203,13 @@ def _usage(usage: TaskUsage) -> UsageView:
     )
 
 
+# `anyOf`, not a list of types: some hosts map schemas onto dialects with one type each.
 _TASK = {
     "task_id": {"type": "string"},
     "status": {"enum": [status.value for status in TaskStatus]},
-    "result": {"type": ["string", "null"]},
+    "result": {"anyOf": [{"type": "string"}, {"type": "null"}]},
     "questions": {"type": "array"},
-    "failure": {"type": ["object", "null"]},
+    "failure": {"anyOf": [{"type": "object"}, {"type": "null"}]},
     "usage": {"type": "object"},
     "next": {"type": "string"},
 }
