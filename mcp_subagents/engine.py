@@ -1,6 +1,5 @@
 """Submit, check, wait, answer, steer, cancel, list: everything a surface can ask for."""
 
-import json
 import logging
 import secrets
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -15,12 +14,13 @@ from mcp_subagents import moves, telemetry
 from mcp_subagents.agents import Roster
 from mcp_subagents.config.limits import EngineSettings, Limits
 from mcp_subagents.config.subagent import SubAgentConfig
-from mcp_subagents.delegation import ACTIVE, Standing, Submission, Waited, require_text
+from mcp_subagents.delegation import ACTIVE, Standing, Submission, Unread, Waited, require_text
 from mcp_subagents.dispatch import Dispatcher
 from mcp_subagents.dispatch.local import LocalDispatcher
 from mcp_subagents.errors import DepthExceeded, LeaseLost, NotEnded, TaskEnded, UnknownTask
 from mcp_subagents.failures import failure_of
 from mcp_subagents.housekeeping import Housekeeper
+from mcp_subagents.looking import standing, unread
 from mcp_subagents.past import followed_up, stored_history, unfinished
 from mcp_subagents.prompts import first_prompt
 from mcp_subagents.records import Entry, EntryKind, Mail, TaskRecord
@@ -42,15 +42,6 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
 
 logger = logging.getLogger(__name__)
-
-_AT_REST = {
-    TaskStatus.PENDING: "waiting for its turn",
-    TaskStatus.RETRYING: "waiting to try again",
-    TaskStatus.WAITING_FOR_ANSWER: "waiting for an answer",
-    TaskStatus.COMPLETED: "done",
-    TaskStatus.FAILED: "failed",
-    TaskStatus.CANCELLED: "cancelled",
-}
 
 
 class Engine:
@@ -129,16 +120,16 @@ class Engine:
 
     async def look(self, task_id: str, *, owner: str = "local") -> Standing:
         """The task as it stands, with what it is doing and its place in the queue. Raises: `UnknownTask`."""
-        return await self._standing(await self._owned(task_id, owner))
+        return await standing(self._store, await self._owned(task_id, owner))
 
     async def active(self, *, owner: str = "local") -> Sequence[Standing]:
         """How the owner's tasks stand that have not ended, the oldest first."""
         records = await self._store.select(Query(owner=owner, statuses=ACTIVE))
-        return [await self._standing(record) for record in records]
+        return [await standing(self._store, record) for record in records]
 
-    async def unread(self, *, owner: str = "local") -> Sequence[TaskHandle]:
-        """The owner's tasks that ended or asked, and nobody has seen it yet."""
-        return [record.handle for record in await self._store.select(Query(owner=owner, unread=True))]
+    async def unread(self, *, owner: str = "local") -> Unread:
+        """Which of the owner's tasks have ended or asked, and nobody has seen it yet."""
+        return await unread(self._store, owner)
 
     async def list(self, *, owner: str = "local", statuses: frozenset[TaskStatus] = ACTIVE) -> Sequence[TaskHandle]:
         """The owner's tasks in these states, the oldest first."""
@@ -293,14 +284,6 @@ class Engine:
         record = await self._owned(task_id, owner)
         return transcript_of(record.handle, await self._store.journal(task_id))
 
-    async def _standing(self, record: TaskRecord) -> Standing:
-        handle = record.handle
-        if handle.status is TaskStatus.RUNNING:
-            return Standing(handle=handle, doing=doing(await self._store.last_entry(handle.task_id)))
-        queued = handle.status in (TaskStatus.PENDING, TaskStatus.RETRYING)
-        position = await self._store.queue_position(handle.task_id) if queued else None
-        return Standing(handle=handle, doing=_AT_REST[handle.status], queue_position=position)
-
     async def _owned(self, task_id: str, owner: str) -> TaskRecord:
         record = await self._store.read(task_id)
         if record.handle.owner != owner:
@@ -331,12 +314,6 @@ class Engine:
                 while (await self._store.read(task_id)).handle.status is TaskStatus.WAITING_FOR_ANSWER:
                     await waker.changed()
             yield self._dispatcher.capacity(1)
-
-
-def doing(last: Entry | None) -> str:
-    """What a running task is doing, by what its journal says last."""
-    tool = json.loads(last.body)["tool"] if last is not None and last.kind is EntryKind.TOOL_STARTED else None
-    return f"calling {tool}" if tool else "asking the model"
 
 
 Now = Callable[[], datetime]

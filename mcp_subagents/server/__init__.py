@@ -23,6 +23,7 @@ from mcp_subagents.server.cancels import Cancels
 from mcp_subagents.server.desk import Desk
 from mcp_subagents.server.foreground import TaskForeground, WaitForeground
 from mcp_subagents.server.guidance import add_prompts, get_server_instructions
+from mcp_subagents.server.mistakes import tell_mistakes
 from mcp_subagents.server.native import NativeTasks
 from mcp_subagents.server.notices import Notices
 from mcp_subagents.server.resources import add_resources
@@ -98,7 +99,7 @@ def create_server(
         tools=tools_of(desk, tools, configs),
         extensions=[native],
         subscriptions=bus,
-        middleware=[cancels],
+        middleware=[cancels, tell_mistakes],
         request_state_security=RequestStateSecurity.ephemeral(ttl=_LONGEST_FORM),
         lifespan=lifespan,
         log_level="WARNING",

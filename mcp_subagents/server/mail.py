@@ -16,12 +16,12 @@ logger = logging.getLogger(__name__)
 async def unread(engine: "Engine", *, owner: str) -> str:
     """One line on what nobody has looked at yet; nothing if there is none."""
     try:
-        tasks = await engine.unread(owner=owner)
+        news = await engine.unread(owner=owner)
     except SubagentsError:
         # What was done is done: a result must not be lost because nobody could look for the mail.
         logger.exception("the unread mail could not be read")
         return ""
-    return mail_in_words(tasks) if tasks else ""
+    return mail_in_words(news)
 
 
 async def see(engine: "Engine", shown: TaskHandle, *, owner: str) -> None:

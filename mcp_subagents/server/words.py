@@ -1,14 +1,13 @@
 """What the model reads: a view in a few plain lines, complete without the structured form beside it."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
+from mcp_subagents.delegation import News, Unread
 from mcp_subagents.server.budget import clipped, left_out
 from mcp_subagents.server.views import FailureView, ListView, TaskView, WaitView
-from mcp_subagents.types import TaskHandle, TaskStatus
+from mcp_subagents.types import TaskStatus
 
 _LONGEST_LISTED = 120
-_MOST_NAMED = 3
 
 
 def task_in_words(view: TaskView, now: datetime) -> str:
@@ -47,13 +46,15 @@ def list_in_words(view: ListView, now: datetime) -> str:
     return "\n".join([f"{len(view.tasks) + view.omitted} open:", *lines])
 
 
-def mail_in_words(unread: Sequence[TaskHandle]) -> str:
-    """One line on what nobody has looked at yet."""
-    asking = [task for task in unread if task.status is TaskStatus.WAITING_FOR_ANSWER]
-    ended = [task for task in unread if task.status.is_terminal]
-    said = [f"{len(ended)} finished{_named(ended)}"] if ended else []
-    said += [f"{len(asking)} {'asks' if len(asking) == 1 else 'ask'} you{_named(asking)}"] if asking else []
-    return f"Unread: {', '.join(said)}. See check_task."
+def mail_in_words(unread: Unread) -> str:
+    """One line on what nobody has looked at yet; nothing if there is none."""
+    asks = "asks" if unread.asking.count == 1 else "ask"
+    said = [
+        f"{news.count} {word}{_named(news)}"
+        for news, word in ((unread.ended, "finished"), (unread.asking, f"{asks} you"))
+        if news.count
+    ]
+    return f"Unread: {', '.join(said)}. See check_task." if said else ""
 
 
 def progress_in_words(view: TaskView) -> str:
@@ -131,7 +132,6 @@ def _duration(seconds: float) -> str:
     return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def _named(tasks: Sequence[TaskHandle]) -> str:
-    ids = [task.task_id for task in tasks[:_MOST_NAMED]]
-    more = [f"and {len(tasks) - _MOST_NAMED} more"] if len(tasks) > _MOST_NAMED else []
-    return f" ({', '.join([*ids, *more])})"
+def _named(news: News) -> str:
+    more = news.count - len(news.first)
+    return f" ({', '.join([*news.first, *([f'and {more} more'] if more else [])])})"

@@ -78,8 +78,8 @@ class Store(Protocol):
         """What was recorded of a task, in order."""
         ...
 
-    async def last_entry(self, task_id: str) -> Entry | None:
-        """What was recorded of a task last."""
+    async def last_entry(self, task_id: str, kinds: frozenset[EntryKind] | None = None) -> Entry | None:
+        """What was recorded of a task last, of these kinds."""
         ...
 
     async def change(self, task_id: str, move: Move, *, lease: Lease | None = None) -> TaskRecord:

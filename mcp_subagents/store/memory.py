@@ -46,8 +46,8 @@ class MemoryStore:
         entries = self._journals.get(task_id, ())
         return [entry for entry in entries if kinds is None or entry.kind in kinds]
 
-    async def last_entry(self, task_id: str) -> Entry | None:
-        entries = self._journals.get(task_id)
+    async def last_entry(self, task_id: str, kinds: frozenset[EntryKind] | None = None) -> Entry | None:
+        entries = await self.journal(task_id, kinds)
         return entries[-1] if entries else None
 
     async def change(self, task_id: str, move: Move, *, lease: Lease | None = None) -> TaskRecord:

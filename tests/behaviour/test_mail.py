@@ -7,6 +7,7 @@ import pytest
 from front import PASS, Gate, ask, call, connected, delegate, host_of, outcome, refusal, said, server_of, subagent, view
 from mcp import Client
 
+from mcp_subagents.delegation import News, Unread
 from mcp_subagents.errors import StoreUnavailable
 from mcp_subagents.server.mail import see
 from mcp_subagents.server.words import mail_in_words
@@ -139,29 +140,31 @@ async def test_only_what_was_shown_has_been_seen():
 
 async def test_a_result_is_not_lost_when_the_mail_cannot_be_read(era: str):
     class Forgetful(MemoryStore):
-        async def select(self, query: Query) -> Any:
+        async def count(self, query: Query) -> int:
             if query.unread:
                 raise StoreUnavailable("The disk is full.")
-            return await super().select(query)
+            return await super().count(query)
 
     async with connected(server_of(subagent("Done."), store=Forgetful()), era) as host:
         assert (await call(host, "task", description="Go."))["result"] == "Done."
 
 
-DONE = TaskStatus.COMPLETED
-ASKS = TaskStatus.WAITING_FOR_ANSWER
+NONE = News(count=0, first=[])
 
 
 @pytest.mark.parametrize(
-    ("statuses", "words"),
+    ("ended", "asking", "words"),
     [
-        ([DONE], "1 finished (0)"),
-        ([ASKS], "1 asks you (0)"),
-        ([ASKS, ASKS], "2 ask you (0, 1)"),
-        ([DONE, ASKS, TaskStatus.FAILED, TaskStatus.CANCELLED], "3 finished (0, 2, 3), 1 asks you (1)"),
-        ([DONE] * 5, "5 finished (0, 1, 2, and 2 more)"),
+        (News(count=1, first=["a"]), NONE, "1 finished (a)"),
+        (NONE, News(count=1, first=["a"]), "1 asks you (a)"),
+        (NONE, News(count=2, first=["a", "b"]), "2 ask you (a, b)"),
+        (News(count=3, first=["a", "b", "c"]), News(count=1, first=["d"]), "3 finished (a, b, c), 1 asks you (d)"),
+        (News(count=5, first=["a", "b", "c"]), NONE, "5 finished (a, b, c, and 2 more)"),
     ],
 )
-def test_mail_in_words(statuses: list[TaskStatus], words: str):
-    tasks = [TaskHandle(str(number), "worker", "Go.", status=status) for number, status in enumerate(statuses)]
-    assert mail_in_words(tasks) == f"Unread: {words}. See check_task."
+def test_mail_in_words(ended: News, asking: News, words: str):
+    assert mail_in_words(Unread(ended=ended, asking=asking)) == f"Unread: {words}. See check_task."
+
+
+def test_no_mail_is_no_words():
+    assert mail_in_words(Unread(ended=NONE, asking=NONE)) == ""

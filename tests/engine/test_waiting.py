@@ -150,6 +150,8 @@ async def test_a_task_can_be_asked_what_it_is_doing(store: Store):
         task_id = await delegate(engine)
         await gate.reached.wait()
         assert (await engine.look(task_id)).doing == "calling gate"
+        await engine.send(task_id, "Hurry.")
+        assert (await engine.look(task_id)).doing == "calling gate"
         gate.open.set()
         await outcome(engine, task_id)
         assert (await engine.look(task_id)).doing == "waiting for an answer"

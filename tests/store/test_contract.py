@@ -139,6 +139,8 @@ async def test_the_journal_keeps_its_order_and_can_be_filtered(store: Store):
     assert await store.journal("t1", only) == [entry("1", EntryKind.TOOL_STARTED), entry("3")]
     assert await store.journal("t1", frozenset()) == []
     assert await store.last_entry("t1") == entry("4", EntryKind.TOOL_RESULT)
+    assert await store.last_entry("t1", only) == entry("3")
+    assert await store.last_entry("t1", frozenset({EntryKind.HISTORY})) is None
 
 
 async def test_journals_of_different_tasks_stay_apart(store: Store):
