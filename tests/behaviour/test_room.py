@@ -193,6 +193,7 @@ async def test_a_server_can_be_used_again(era: str):
         assert (await call(host, "check_task", task_id=task_id))["result"] == "Done."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [

@@ -16,6 +16,9 @@ from starlette.types import ASGIApp, Message
 
 from mcp_subagents.server.http import network_app
 
+# Each starts a server.
+pytestmark = pytest.mark.slow
+
 JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 HOST = (b"host", b"127.0.0.1:8000")
 
