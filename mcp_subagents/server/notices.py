@@ -218,7 +218,7 @@ class _Wanted:
                 self._natives[task_id].add(native_id)
         self.names_natives = bool(task_ids)
         known = {each for natives in self._natives.values() for each in natives}
-        honored = [each for each in task_ids if each in known]
+        honored = [each for each in task_ids if isinstance(each, str) and each in known]
         self.honored = SubscriptionFilter(
             tools_list_changed=asked.tools_list_changed or None,
             prompts_list_changed=asked.prompts_list_changed or None,

@@ -1,5 +1,7 @@
 """HTTP requests as the SDK can bear them: whole, no id twice at a time, and nothing to replay."""
 
+from contextlib import ExitStack
+
 from mcp.server.transport_security import RequestBodyLimitMiddleware
 from mcp_types import INVALID_REQUEST
 from pydantic_core import from_json
@@ -51,12 +53,18 @@ class OneIdEach:
             body = in_use.answer.model_dump_json(exclude_unset=True)
             await Response(body, status_code=400, media_type="application/json")(scope, receive, send)
             return
-        if request_id is not None:
-            self._open.add(key)
-        try:
-            await self._app(scope, replayed(post, receive), send)
-        finally:
-            self._open.discard(key)
+        with ExitStack() as held:
+            if request_id is not None:
+                self._open.add(key)
+                held.callback(self._open.discard, key)
+
+            async def send_and_see(message: Message) -> None:
+                # Given back before the client can know that it is answered: from then on, the id may be used again.
+                if message["type"] == "http.response.body" and not message.get("more_body"):
+                    held.close()
+                await send(message)
+
+            await self._app(scope, replayed(post, receive), send_and_see)
 
 
 class NothingToReplay:

@@ -182,7 +182,7 @@ async def test_native_tasks_are_told_of_whole_until_they_are_over(tmp_path: Path
         task_id = await host.task()
         await host.until(task_id, "input_required")
         waiting = (await host.begin("wait_tasks", task_ids=[task_id]))["taskId"]
-        named = [task_id, "no-such-task", 7, "wait.broken", waiting]
+        named: list[object] = [task_id, "no-such-task", 7, [], {}, "wait.broken", waiting]
         async with told_of(host, heard, *named) as honored:
             assert honored == {"taskIds": [task_id, "no-such-task", waiting]}
             await host.update(task_id, q1={"action": "accept", "content": {"answer": "The Rhine"}})

@@ -168,6 +168,8 @@ WEIGHTS = {"tools/call": 14, "initialize": 1, "subscriptions/listen": 1, "resour
 
 ODD_IDS: Sequence[Any] = (None, 1.5, 1.0, True, {}, [], [1], {"a": 1}, "", "0", -1, 2**64, 10**40, "\ud800", "x" * 3000)
 
+LISTENING_IDS = [f"l{number}" for number in range(20)]
+"""Subscriptions have their own: one whose id is used again can no longer be cancelled, and they would add up."""
 EVERY_ID: Sequence[int | str] = (*range(60), *(f"r{number}" for number in range(9)))
 
 NOTIFICATIONS: Mapping[str, Callable[[random.Random], Message]] = {
@@ -218,7 +220,7 @@ def message(rng: random.Random, *, modern: bool) -> Message:
         meta = {**meta, "progressToken": some_id(rng)}
     return {
         "jsonrpc": "2.0",
-        "id": some_id(rng),
+        "id": rng.choice(LISTENING_IDS) if method == "subscriptions/listen" else some_id(rng),
         "method": method,
         "params": {**params, "_meta": meta} if meta else params,
     }

@@ -12,7 +12,7 @@ from anyio.abc import ByteSendStream
 from anyio.streams.buffered import BufferedByteReceiveStream
 
 from tests.fuzz.canary import delegate
-from tests.fuzz.corpus import EVERY_ID
+from tests.fuzz.corpus import EVERY_ID, LISTENING_IDS
 from tests.fuzz.kinds import kind_of
 from tests.fuzz.mutations import mutated
 from tests.fuzz.siege import CANARY_EVERY, PATIENCE, SEED, Siege, besieged, how_many
@@ -26,7 +26,7 @@ pytestmark = [
 
 MESSAGES = how_many(4000)
 TIDY_EVERY = 1000
-NOTHING_MORE = b"".join(json.dumps(cancelled(each)).encode() + b"\n" for each in EVERY_ID)
+NOTHING_MORE = b"".join(json.dumps(cancelled(each)).encode() + b"\n" for each in (*EVERY_ID, *LISTENING_IDS))
 """Cancels all that may be open. Without it the subscriptions, which have no end, add up to as many as are allowed."""
 
 

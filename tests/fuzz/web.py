@@ -82,7 +82,10 @@ class Web:
             self._protocol.send(h11.Request(method=method, target="/", headers=[("host", "x")]))
             self._protocol.send(h11.EndOfMessage())
             ended = await self._read(stream, request, answer)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream):
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, h11.RemoteProtocolError):
+            # A connection may be closed before an answer, or with a refusal; an answer that began well is torn by it.
+            if 200 <= answer.status < 400:
+                raise
             ended = False
         if ended and self._protocol.their_state is h11.DONE and self._protocol.our_state is h11.DONE:
             self._protocol.start_next_cycle()

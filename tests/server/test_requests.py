@@ -12,9 +12,10 @@ import httpx2
 import pytest
 from mcp.server.mcpserver import MCPServer
 from processes import BARE, INITIALIZE, INITIALIZED, call, cancelled, started
-from starlette.types import ASGIApp, Message
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from mcp_subagents.server.http import network_app
+from mcp_subagents.server.requests import OneIdEach
 
 # Each starts a server.
 pytestmark = pytest.mark.slow
@@ -105,6 +106,31 @@ async def test_an_id_that_is_in_use_is_refused_and_its_first_request_still_answe
             assert refused.json()["error"]["message"] == "The id 7 is that of a request still open."
             assert "elsewhere" in elsewhere.text
             group.cancel_scope.cancel()
+
+
+async def test_an_id_is_free_again_before_its_answer_is_out():
+    async def app(scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    each_once = OneIdEach(app)
+    codes: list[int] = []
+
+    async def post(again: int) -> None:
+        async def receive() -> Message:
+            return {"type": "http.request", "body": json.dumps(call(7, "echo")).encode()}
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                codes.append(message["status"])
+            elif again:
+                await post(again - 1)
+
+        scope = {"type": "http", "method": "POST", "headers": [(b"mcp-session-id", b"s")]}
+        await each_once(scope, receive, send)
+
+    await post(3)
+    assert codes == [200, 200, 200, 200]
 
 
 async def test_a_client_that_comes_back_for_past_events_gets_those_to_come():
