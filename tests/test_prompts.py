@@ -131,7 +131,7 @@ def test_a_description_is_under_two_kilobytes(name: str):
             id="a task is waited for, looked at, answered",
         ),
         pytest.param("CHECK_TASK_DESCRIPTION", {"wait_tasks"}, id="to wait, do not poll"),
-        pytest.param("ANSWER_SUBAGENT_DESCRIPTION", {"send_message_to_subagent"}, id="unasked, send a message"),
+        pytest.param("ANSWER_SUBAGENT_DESCRIPTION", {"send_message_to_subagent", "task"}, id="unasked, send a message"),
         pytest.param("LIST_ACTIVE_TASKS_DESCRIPTION", {"check_task"}, id="an ended task is looked at"),
         pytest.param("WAIT_TASKS_DESCRIPTION", {"answer_subagent"}, id="a question that comes up is answered"),
         pytest.param("SOFT_CANCEL_TASK_DESCRIPTION", set[str](), id="a soft cancel comes first"),

@@ -76,7 +76,8 @@ def create_server(
         async with run_engine(opened, roster, settings) as engine, notices.told_of(engine):
             yield engine
 
-    room = EngineRoom(lambda: _opened(store), open_engine)
+    kept = store if not isinstance(store, str) else _path(store)
+    room = EngineRoom(lambda: _opened(kept), open_engine)
     desk = Desk(room, delivery or DeliverySettings(sync_patience=patience_in(os.environ)))
     cancels = Cancels(room)
     tools = Tools(configs, cancels)
@@ -110,14 +111,14 @@ def create_server(
     return server
 
 
-def _opened(store: Store | str | Path | None) -> AbstractAsyncContextManager[Store]:
-    if isinstance(store, str | Path | None):
+def _opened(store: Store | Path | None) -> AbstractAsyncContextManager[Store]:
+    if isinstance(store, Path | None):
         from mcp_subagents.store.sqlite import open_sqlite
         from mcp_subagents.store.sqlite_file import default_path
 
-        return open_sqlite(default_path() if store is None else _path(store))
+        return open_sqlite(store or default_path())
     return nullcontext(store)
 
 
-def _path(store: str | Path) -> Path:
-    return store if isinstance(store, Path) else Path(located(store).removeprefix(SQLITE))
+def _path(store: str) -> Path:
+    return Path(located(store).removeprefix(SQLITE))

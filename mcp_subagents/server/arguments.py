@@ -78,12 +78,12 @@ class TaskArguments(Arguments):
     ] = "sync"
     priority: Annotated[TaskPriority, Field(description="Which of the waiting tasks goes first.")] = TaskPriority.NORMAL
     complexity: Annotated[
-        Literal["simple", "moderate", "complex"] | None, Field(description="For mode auto, like the next four.")
+        Literal["simple", "moderate", "complex"] | None, Field(description="For mode auto: how much work it is.")
     ] = None
-    requires_user_context: Annotated[bool | None, Field(description="The user has to be at hand.")] = None
-    is_time_sensitive: bool = False
-    can_run_independently: bool = True
-    may_need_clarification: bool = False
+    requires_user_context: Annotated[bool | None, Field(description="For auto: it needs the user all along.")] = None
+    is_time_sensitive: Annotated[bool, Field(description="For auto: it is urgent.")] = False
+    can_run_independently: Annotated[bool, Field(description="For auto: it needs nothing more from you.")] = True
+    may_need_clarification: Annotated[bool, Field(description="For auto: it may have questions.")] = False
     continue_task_id: Annotated[
         Name, Field(description="Follow up on this finished task: the subagent remembers it.")
     ] = ""

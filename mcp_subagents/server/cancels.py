@@ -18,7 +18,7 @@ from mcp_subagents.server.room import EngineRoom
 
 logger = logging.getLogger(__name__)
 
-_GAVE_UP = re.compile(r"timed?[ -]?out", re.IGNORECASE)
+_GAVE_UP = re.compile(r"deadline exceeded|timed?[ -]?out", re.IGNORECASE)
 """What clients say when their own clock ran out: `timed out after 2s`, `Request timed out`, `timeout`."""
 
 

@@ -18,7 +18,7 @@ from mcp_subagents.server.calls import Call
 from mcp_subagents.server.desk import Desk
 from mcp_subagents.server.native import LONGEST_ID, Native
 from mcp_subagents.server.tools import Tools, seen, waited_for
-from mcp_subagents.server.views import open_questions
+from mcp_subagents.server.views import open_questions, view_of
 from mcp_subagents.types import TaskHandle, TaskStatus, utc_now
 
 _WAIT = "wait."
@@ -43,17 +43,18 @@ class TaskForeground:
     async def begin(self, call: Call, arguments: Mapping[str, Any]) -> Native | None:
         if call.context.request_state is not None:
             return None  # it brings answers to a task that has begun as a plain call
-        given = parsed(TaskArguments, arguments)
+        given = await self._tools.resolved(call, parsed(TaskArguments, arguments))
         if self._tools.mode(call, given) == "async":
             return None
-        return self._native(call, await self._tools.submit(call, given))
+        return self._native(call, await self._tools.submit(call, given, "sync"))
 
     async def look(self, call: Call, task_id: str) -> Native:
         standing = await call.engine.look(task_id, owner=call.owner)
         return self._native(call, standing.handle, doing=standing.doing)
 
-    async def result(self, call: Call, task_id: str) -> CallToolResult:
-        return await self._desk.told(call, await seen(call, await call.engine.look(task_id, owner=call.owner)))
+    async def result(self, call: Call, task_id: str, *, unasked: bool) -> CallToolResult:
+        standing = await call.engine.look(task_id, owner=call.owner)
+        return await self._desk.told(call, view_of(standing) if unasked else await seen(call, standing))
 
     async def update(self, call: Call, task_id: str, said: Mapping[str, Any]) -> None:
         for question in open_questions(await call.engine.check(task_id, owner=call.owner)):
@@ -121,10 +122,11 @@ class WaitForeground:
             doing=f"{len(ended)} of {len(waited.tasks)} tasks have ended",
         )
 
-    async def result(self, call: Call, task_id: str) -> CallToolResult:
+    async def result(self, call: Call, task_id: str, *, unasked: bool) -> CallToolResult:
         given, begun_at = _decoded(task_id)
         waited, _ = await self._waited(call, given, begun_at)
-        return await self._desk.told(call, await waited_for(call, given, waited.tasks, timed_out=waited.timed_out))
+        view = await waited_for(call, given, waited.tasks, timed_out=waited.timed_out, unasked=unasked)
+        return await self._desk.told(call, view)
 
     async def update(self, call: Call, task_id: str, said: Mapping[str, Any]) -> None:
         """A wait asks nothing."""

@@ -27,4 +27,4 @@ async def unread(engine: "Engine", *, owner: str) -> str:
 async def see(engine: "Engine", shown: TaskHandle, *, owner: str) -> None:
     """The owner has been shown this much of a task, and no more: what happens to it from now on is news."""
     if shown.status.is_terminal or shown.status is TaskStatus.WAITING_FOR_ANSWER:
-        await engine.see(shown.task_id, owner=owner)
+        await engine.see(shown, owner=owner)

@@ -80,7 +80,7 @@ class Foreground(Protocol):
         """How the native task stands; nothing counts as seen by that. Raises: `UnknownTask`."""
         ...
 
-    async def result(self, call: Call, task_id: str) -> CallToolResult:
+    async def result(self, call: Call, task_id: str, *, unasked: bool) -> CallToolResult:
         """What the call returns, of a native task that is completed. The owner has seen it then."""
         ...
 
@@ -135,14 +135,19 @@ class NativeTasks(Extension):
             return await call_next(ctx)
         return {"resultType": "task", **self._brief(native)}
 
-    async def whole(self, ctx: ServerRequestContext[Any, Any], task_id: str) -> dict[str, Any]:
-        """A native task with its outcome, or with what it asks. Raises: `MCPError` for one that is not known."""
+    async def whole(
+        self, ctx: ServerRequestContext[Any, Any], task_id: str, *, unasked: bool = False
+    ) -> dict[str, Any]:
+        """A native task with its outcome, or with what it asks. Raises: `MCPError` for one that is not known.
+
+        What is sent `unasked` does not count as read: nobody may be listening.
+        """
         with _in_terms_of_the_protocol():
             tool, call = self._tool(task_id), await self._call(ctx)
             native = await tool.look(call, task_id)
             match native.status:
                 case "completed":
-                    result = await tool.result(call, task_id)
+                    result = await tool.result(call, task_id, unasked=unasked)
                     outcome = {"result": result.model_dump(by_alias=True, mode="json", exclude_none=True)}
                 case "failed":
                     outcome = {"error": native.error}

@@ -184,7 +184,7 @@ class Notices:
         told: list[TasksNotification] = []
         for native_id in wanted.natives_about(event):
             try:
-                native = await self._native.whole(ctx, native_id)
+                native = await self._native.whole(ctx, native_id, unasked=True)
             except MCPError:
                 continue  # a task it depends on is gone, or never was
             told.append(TasksNotification(params={**native, "_meta": meta}))

@@ -17,7 +17,7 @@ from mcp_subagents.server.calls import OWNER
 from mcp_subagents.server.mail import see
 from mcp_subagents.server.room import EngineRoom
 from mcp_subagents.server.views import view_of
-from mcp_subagents.types import TaskHandle, TaskStatus
+from mcp_subagents.types import TaskHandle
 
 if TYPE_CHECKING:
     from mcp_subagents.engine import Engine
@@ -50,9 +50,9 @@ def add_resources(server: MCPServer[Any], room: EngineRoom, subagents: Mapping[s
     )
     async def tasks() -> str:
         async with _reading(room) as engine:
-            every = await engine.list(owner=OWNER, statuses=frozenset(TaskStatus))
-        shown = [_line(task) for task in every[: -MOST_LISTED - 1 : -1]]
-        more = {"omitted": len(every) - len(shown)} if len(shown) < len(every) else {}
+            shown = [_line(task) for task in await engine.latest(MOST_LISTED, owner=OWNER)]
+            omitted = await engine.count(owner=OWNER) - len(shown)
+        more = {"omitted": omitted} if omitted > 0 else {}
         return _json({"tasks": shown, **more})
 
     @server.resource(
@@ -105,8 +105,8 @@ def add_resources(server: MCPServer[Any], room: EngineRoom, subagents: Mapping[s
         match argument.name:
             case "task_id":
                 async with _reading(room) as engine:
-                    every = await engine.list(owner=OWNER, statuses=frozenset(TaskStatus))
-                return _completion([task.task_id for task in reversed(every)], argument.value)
+                    tasks = await engine.latest(MOST_LISTED, owner=OWNER)
+                return _completion([task.task_id for task in tasks], argument.value)
             case "subagent_type":
                 return _completion(list(subagents), argument.value)
             case _:

@@ -28,7 +28,7 @@ from mcp_subagents.server.desk import Desk, ToolMethod
 from mcp_subagents.server.tools import Tools
 from mcp_subagents.server.views import LIST_OUTLINE, TASK_OUTLINE, WAIT_OUTLINE
 
-_LARGEST_CHOICE = 1_000
+_LARGEST_CHOICE = 650
 """Bytes that the subagents may add to the list of tools."""
 
 

@@ -42,23 +42,24 @@ class Tools:
             # A host that comes back with its user's answers comes back to the task that asked.
             sync.task_id = call.context.request_state
             if sync.task_id is None:
+                given = await self.resolved(call, given)
+                mode = self.mode(call, given)
                 # Not to be interrupted: a cancel that comes meanwhile must find the task it is about.
                 with uninterrupted():
-                    task = await self.submit(call, given)
-                    if task.mode == "sync":
+                    task = await self.submit(call, given, mode)
+                    if mode == "sync":
                         await self._cancels.found(sync, task.task_id)
-                if task.mode == "async":
+                if mode == "async":
                     return await seen(call, await call.engine.look(task.task_id, owner=call.owner))
                 return await _followed(call, task.task_id)
             return await _followed(call, sync.task_id)
 
-    async def submit(self, call: Call, given: TaskArguments) -> TaskHandle:
-        """Take a task on, in the mode that suits it and the host."""
-        given = await self.resolved(call, given)
+    async def submit(self, call: Call, given: TaskArguments, mode: Literal["sync", "async"]) -> TaskHandle:
+        """Take a task on."""
         wanted = Submission(
             description=given.description,
             subagent=given.subagent_type,
-            mode=self.mode(call, given),
+            mode=mode,
             priority=given.priority,
             idempotency_key=given.idempotency_key,
             continues=given.continue_task_id,
@@ -104,6 +105,8 @@ class Tools:
     async def send_message_to_subagent(self, call: Call, given: MessageArguments) -> Answer:
         await call.engine.send(given.task_id, given.message, owner=call.owner)
         view = await seen(call, await call.engine.look(given.task_id, owner=call.owner))
+        if view.status.is_terminal:
+            return view
         return view.model_copy(update={"next": f"It reads your message with its next turn. {view.next}"})
 
     async def list_active_tasks(self, call: Call, given: NoArguments) -> Answer:
@@ -130,10 +133,12 @@ async def _followed(call: Call, task_id: str) -> Answer:
     return await seen(call, await call.engine.look(task_id, owner=call.owner))
 
 
-async def waited_for(call: Call, given: WaitArguments, tasks: Sequence[TaskHandle], *, timed_out: bool) -> WaitView:
-    """How the tasks stand that were waited for."""
+async def waited_for(
+    call: Call, given: WaitArguments, tasks: Sequence[TaskHandle], *, timed_out: bool, unasked: bool = False
+) -> WaitView:
+    """How the tasks stand that were waited for, which their owner has now seen, unless nobody asked."""
     standings = [await call.engine.look(task.task_id, owner=call.owner) for task in tasks]
-    for each in standings:
+    for each in () if unasked else standings:
         await see(call.engine, each.handle, owner=call.owner)
     return WaitView(
         mode=given.mode,

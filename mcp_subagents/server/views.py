@@ -150,10 +150,10 @@ def _length(task: TaskHandle) -> int:
 
 def what_next(task: TaskHandle, omitted: int = 0) -> str:
     """What the caller can do now, in a sentence."""
-    rest = f" All of it is at {result_uri(task.task_id)}." if omitted else ""
+    rest = f" All of it is at {result_uri(task.task_id)}; or ask for a part with continue_task_id." if omitted else ""
     match task.status:
         case TaskStatus.COMPLETED:
-            return f"Use the result: check it, and put it in your own words.{rest}"
+            return f"Use the result, but check it before you rely on it.{rest}"
         case TaskStatus.FAILED if task.failure is not None and task.failure.is_retryable:
             return (
                 "It failed, but may succeed if you delegate it again; "

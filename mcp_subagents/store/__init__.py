@@ -44,13 +44,14 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Query:
-    """Which tasks to list; the oldest come first. Everything given must hold."""
+    """Which tasks to list; the oldest come first, unless said otherwise. Everything given must hold."""
 
     owner: str | None = None
     statuses: frozenset[TaskStatus] | None = None
     parent_id: str | None = None
     unread: bool | None = None
     limit: int = sys.maxsize
+    newest_first: bool = False
 
 
 class Store(Protocol):

@@ -83,7 +83,8 @@ class MemoryStore:
         return ids.index(task_id) + 1 if task_id in ids else None
 
     async def select(self, query: Query) -> Sequence[TaskRecord]:
-        return [record for record in self._tasks.values() if _matches(record, query)][: query.limit]
+        tasks = reversed(self._tasks.values()) if query.newest_first else self._tasks.values()
+        return [record for record in tasks if _matches(record, query)][: query.limit]
 
     async def count(self, query: Query) -> int:
         return sum(_matches(record, query) for record in self._tasks.values())

@@ -117,7 +117,7 @@ async def test_partial_results_keep_to_the_budget(era: str):
     assert len(found) <= BUDGET
     assert shown(found, task["result_omitted_chars"]) + task["result_omitted_chars"] == 100_000
     assert len(said(result)) < BUDGET + AROUND
-    assert task["next"].endswith(f"All of it is at {task['result_uri']}.")
+    assert task["next"].endswith(f"All of it is at {task['result_uri']}; or ask for a part with continue_task_id.")
     assert large(100_000) in getattr(whole, "text", "")
 
 

@@ -123,14 +123,12 @@ async def test_mail_outlives_the_server(era: str):
         assert "unread" not in await call(host, "list_active_tasks")
 
 
-async def test_only_what_was_shown_has_been_seen():
-    """A task that ends between the look and the note of it is news."""
-
+async def test_only_a_task_that_asks_or_has_ended_is_seen():
     class Noting:
         seen: ClassVar[list[str]] = []
 
-        async def see(self, task_id: str, *, owner: str) -> None:
-            self.seen.append(task_id)
+        async def see(self, shown: TaskHandle, *, owner: str) -> None:
+            self.seen.append(shown.task_id)
 
     engine: Any = Noting()
     for status in TaskStatus:

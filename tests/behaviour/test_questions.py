@@ -22,7 +22,7 @@ from front import (
 from mcp_types import ElicitResult, ErrorData, InputRequiredResult
 
 from mcp_subagents.config import SubAgentConfig
-from mcp_subagents.server import DeliverySettings
+from mcp_subagents.server import DeliverySettings, delivery
 
 
 def answers(worker: SubAgentConfig) -> list[object]:
@@ -160,7 +160,9 @@ async def test_a_form_that_cannot_be_shown_is_a_question_for_the_model():
     assert task["questions"] == [{"question_id": "q1", "question": "Which?"}]
 
 
-async def test_somebody_else_may_answer_while_the_user_thinks(era: str):
+async def test_somebody_else_may_answer_while_the_user_thinks():
+    """In the newer era, where the host asks by itself; in the older one the form is taken away, see below."""
+    era = "2026-07-28"
     worker = subagent(ask("Which?"), "Done.")
     server = server_of(worker)
     async with connected(server, era) as other:
@@ -174,6 +176,54 @@ async def test_somebody_else_may_answer_while_the_user_thinks(era: str):
             task = await call(host, "task", description="Go.")
     assert task["result"] == "Done."
     assert answers(worker) == ["Theirs."]
+
+
+async def test_a_form_that_stays_open_does_not_keep_the_call_when_somebody_else_has_answered():
+    """In the newer era the host itself waits for its user, and comes back when it likes."""
+    server = server_of(subagent(ask("Which?"), "Done."))
+    shown, closed = anyio.Event(), anyio.Event()
+
+    async def stays_open(context: Any, params: Any) -> ElicitResult:
+        shown.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            closed.set()
+        raise AssertionError
+
+    task: dict[str, Any] = {}
+    async with connected(server, "legacy") as other:
+        async with connected(server, "legacy", elicitation_callback=stays_open) as host:
+            async with anyio.create_task_group() as group:
+
+                async def answer_elsewhere() -> None:
+                    await shown.wait()
+                    [task] = (await call(other, "list_active_tasks"))["tasks"]
+                    await call(other, "answer_subagent", task_id=task["task_id"], answer="Theirs.")
+
+                group.start_soon(answer_elsewhere)
+                # It would last for 45 seconds; the whole block is bounded by less.
+                task = await call(host, "task", description="Go.")
+            await closed.wait()
+    assert task["result"] == "Done."
+
+
+async def test_an_answer_that_is_none_at_all_is_the_host_s_mistake_and_the_model_gets_the_question():
+    async def gibberish(context: Any, params: Any) -> Any:
+        return ElicitResult.model_construct(action="perhaps")
+
+    async with host_of(subagent(ask("Which?"), "Done."), era="legacy", elicitation_callback=gibberish) as host:
+        task = await call(host, "task", description="Go.")
+    assert task["questions"] == [{"question_id": "q1", "question": "Which?"}]
+
+
+async def test_a_user_is_not_asked_in_the_last_moment(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(delivery, "SOON", 1000.0)
+    monkeypatch.setattr(delivery.Deadline, "left", 5.0)
+    user = User("Never asked.")
+    async with host_of(subagent(ask("Which?"), "Done."), era="legacy", elicitation_callback=user) as host:
+        task = await call(host, "task", description="Go.")
+    assert (task["status"], user.asked) == ("waiting_for_answer", [])
 
 
 async def test_a_call_that_comes_back_with_answers_is_the_same_task():

@@ -138,7 +138,7 @@ async def test_a_finished_task_on_the_wire(era: str):
         "questions": [],
         "failure": None,
         "queue_position": None,
-        "next": "Use the result: check it, and put it in your own words.",
+        "next": "Use the result, but check it before you rely on it.",
     }
     assert {key: task[key] for key in expected} == expected
     assert task["created_at"] <= task["started_at"] <= task["completed_at"]

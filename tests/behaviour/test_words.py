@@ -121,7 +121,7 @@ def test_where_there_is_no_room_at_all_it_says_how_much_is_left_out(task: TaskHa
     view = view_of(Standing(handle=task, doing=""), budget=10)
     assert view.result_omitted_chars == 500
     assert "[… 500 characters left out …]" in task_in_words(view, NOW).split("\n")
-    assert view.next.endswith(" All of it is at subagents://tasks/t1/result.")
+    assert view.next.endswith(" All of it is at subagents://tasks/t1/result; or ask for a part with continue_task_id.")
 
 
 @pytest.mark.parametrize(

@@ -67,8 +67,8 @@ class Job:
     async def look(self, call: Call, task_id: str) -> Native:
         return self._theirs(await self._task.look(call, self._ours(task_id)))
 
-    async def result(self, call: Call, task_id: str) -> CallToolResult:
-        return await self._task.result(call, self._ours(task_id))
+    async def result(self, call: Call, task_id: str, *, unasked: bool) -> CallToolResult:
+        return await self._task.result(call, self._ours(task_id), unasked=unasked)
 
     async def update(self, call: Call, task_id: str, said: Mapping[str, Any]) -> None:
         """The suite fills in fields of its own, whatever the form; all of them are the answer here."""
@@ -91,8 +91,8 @@ class Job:
 class FailingJob(Job):
     """Its calls end in a tool's error."""
 
-    async def result(self, call: Call, task_id: str) -> CallToolResult:
-        await super().result(call, task_id)
+    async def result(self, call: Call, task_id: str, *, unasked: bool) -> CallToolResult:
+        await super().result(call, task_id, unasked=unasked)
         return CallToolResult(content=[text("It has failed, as it always does.")], is_error=True)
 
 

@@ -115,7 +115,7 @@ async def test_what_ended_is_unread_until_it_is_seen(store: Store):
         task_id = await delegate(engine)
         await outcome(engine, task_id)
         assert await store.count(Query(owner="local", unread=True)) == 1
-        await engine.see(task_id)
+        await engine.see(await engine.check(task_id))
         assert await store.count(Query(owner="local", unread=True)) == 0
         assert (await engine.check(task_id)).result == "42"
 

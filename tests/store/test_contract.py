@@ -119,7 +119,7 @@ async def test_an_unknown_task_cannot_be_read_or_changed(store: Store):
     with pytest.raises(UnknownTask):
         await store.read("nobody")
     with pytest.raises(UnknownTask):
-        await store.change("nobody", moves.see())
+        await store.change("nobody", moves.see(task().handle))
     with pytest.raises(UnknownTask):
         await store.append(nobody, [entry()])
 
@@ -224,11 +224,11 @@ async def test_the_end_of_a_task_can_be_seen(store: Store):
     ended = await store.change("t1", complete(), lease=lease)
     assert ended.unread
 
-    seen = await store.change("t1", moves.see())
+    seen = await store.change("t1", moves.see(ended.handle))
 
     assert seen == replace(ended, unread=False)
     assert await store.read("t1") == seen
-    assert await store.change("t1", moves.see()) == seen
+    assert await store.change("t1", moves.see(ended.handle)) == seen
 
 
 async def test_a_lease_ends_when_the_task_is_taken_over(store: Store):
@@ -497,6 +497,7 @@ async def test_a_limit_bounds_the_list_but_not_the_count(store: Store):
     await add(store, *[task(f"t{number}") for number in range(5)])
 
     assert ids(await store.select(Query(limit=2))) == ["t0", "t1"]
+    assert ids(await store.select(Query(limit=2, newest_first=True))) == ["t4", "t3"]
     assert await store.count(Query(limit=2)) == 5
 
 
