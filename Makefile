@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := all
-.PHONY: all check test crash soak bench lint types format clean help
+.PHONY: all check test tools crash fuzz soak bench lint types format clean help
 
 all: lint types test  ## what CI runs
 
@@ -16,8 +16,14 @@ test: $(READY)  ## every test
 	$(BIN)/python -m coverage run -m pytest
 	$(BIN)/python -m coverage report
 
+tools: $(READY)  ## what the slow tests run on Node: the MCP conformance suite and inspector, into .tools
+	$(BIN)/python tests/conformance/node_tools.py
+
 crash: $(READY)  ## kill, freeze and stop real processes; for longer: make crash KILLS=200 CRASH_SEED=7
 	$(BIN)/python -m pytest -q tests/crash
+
+fuzz: $(READY)  ## 100,000 mutated messages over stdio, and as many over HTTP; another stream: make fuzz FUZZ_SEED=7
+	FUZZ_MESSAGES=$${FUZZ_MESSAGES:-100000} $(BIN)/python -m pytest -q tests/fuzz
 
 soak: $(READY)  ## 10,000 tasks through one engine, and 1,000 parked questions
 	SOAK_TASKS=$${SOAK_TASKS:-10000} $(BIN)/python -m pytest -q tests/soak
@@ -38,7 +44,7 @@ format: $(READY)  ## let ruff rewrite the files
 	$(BIN)/ruff format .
 
 clean:  ## forget the virtual environment and every cache
-	rm -rf $(VENV) .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* dist build
+	rm -rf $(VENV) .tools .pytest_cache .ruff_cache .hypothesis .coverage .coverage.* dist build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:  ## this list

@@ -8,6 +8,7 @@ from mcp_subagents.types import TaskHandle, TaskPriority, TaskStatus
 
 ACTIVE = frozenset(status for status in TaskStatus if not status.is_terminal)
 """The states of a task that has not ended."""
+ENDED = frozenset(TaskStatus) - ACTIVE
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,6 +52,23 @@ class Standing:
     """What it is doing just now, in a few words."""
     queue_position: int | None = None
     """Its place in the queue, from 1, while it waits for its turn."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class News:
+    """Tasks that nobody has looked at since something happened to them."""
+
+    count: int
+    first: Sequence[str]
+    """The ids of the oldest few."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unread:
+    """What an owner has not seen yet."""
+
+    ended: News
+    asking: News
 
 
 def require_text(name: str, value: object) -> None:

@@ -1,6 +1,5 @@
 """Submit, check, wait, answer, steer, cancel, list: everything a surface can ask for."""
 
-import json
 import logging
 import secrets
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -15,12 +14,13 @@ from mcp_subagents import moves, telemetry
 from mcp_subagents.agents import Roster
 from mcp_subagents.config.limits import EngineSettings, Limits
 from mcp_subagents.config.subagent import SubAgentConfig
-from mcp_subagents.delegation import ACTIVE, Standing, Submission, Waited, require_text
+from mcp_subagents.delegation import ACTIVE, Standing, Submission, Unread, Waited, require_text
 from mcp_subagents.dispatch import Dispatcher
 from mcp_subagents.dispatch.local import LocalDispatcher
-from mcp_subagents.errors import DepthExceeded, LeaseLost, NotEnded, TaskEnded, UnknownTask
+from mcp_subagents.errors import DepthExceeded, KeyTaken, LeaseLost, NotEnded, TaskEnded, UnknownTask
 from mcp_subagents.failures import failure_of
 from mcp_subagents.housekeeping import Housekeeper
+from mcp_subagents.looking import standing, unread
 from mcp_subagents.past import followed_up, stored_history, unfinished
 from mcp_subagents.prompts import first_prompt
 from mcp_subagents.records import Entry, EntryKind, Mail, TaskRecord
@@ -42,15 +42,6 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
 
 logger = logging.getLogger(__name__)
-
-_AT_REST = {
-    TaskStatus.PENDING: "waiting for its turn",
-    TaskStatus.RETRYING: "waiting to try again",
-    TaskStatus.WAITING_FOR_ANSWER: "waiting for an answer",
-    TaskStatus.COMPLETED: "done",
-    TaskStatus.FAILED: "failed",
-    TaskStatus.CANCELLED: "cancelled",
-}
 
 
 class Engine:
@@ -89,6 +80,7 @@ class Engine:
             TooManyTasks: the owner has too many open tasks.
             DepthExceeded: the task is too far below the host's.
             UnknownTask, NotEnded: there is nothing to follow up.
+            KeyTaken: the owner has another task with that key.
         """
         self._wakers.require_open()
         require_text("owner", owner)
@@ -120,6 +112,8 @@ class Engine:
         if wanted.continues:
             entries.append(await self._follow_up(wanted, owner, config))
         stored = await self._store.create(record, entries, most_open=self._settings.max_open_tasks)
+        if _wish(stored) != _wish(record):
+            raise KeyTaken(stored.handle, wanted.idempotency_key)
         self._dispatcher.ring()
         return stored.handle
 
@@ -129,20 +123,29 @@ class Engine:
 
     async def look(self, task_id: str, *, owner: str = "local") -> Standing:
         """The task as it stands, with what it is doing and its place in the queue. Raises: `UnknownTask`."""
-        return await self._standing(await self._owned(task_id, owner))
+        return await standing(self._store, await self._owned(task_id, owner))
 
     async def active(self, *, owner: str = "local") -> Sequence[Standing]:
         """How the owner's tasks stand that have not ended, the oldest first."""
         records = await self._store.select(Query(owner=owner, statuses=ACTIVE))
-        return [await self._standing(record) for record in records]
+        return [await standing(self._store, record) for record in records]
 
-    async def unread(self, *, owner: str = "local") -> Sequence[TaskHandle]:
-        """The owner's tasks that ended or asked, and nobody has seen it yet."""
-        return [record.handle for record in await self._store.select(Query(owner=owner, unread=True))]
+    async def unread(self, *, owner: str = "local") -> Unread:
+        """Which of the owner's tasks have ended or asked, and nobody has seen it yet."""
+        return await unread(self._store, owner)
 
     async def list(self, *, owner: str = "local", statuses: frozenset[TaskStatus] = ACTIVE) -> Sequence[TaskHandle]:
         """The owner's tasks in these states, the oldest first."""
         return [record.handle for record in await self._store.select(Query(owner=owner, statuses=statuses))]
+
+    async def latest(self, most: int, *, owner: str = "local") -> Sequence[TaskHandle]:
+        """The owner's tasks in any state, the newest first."""
+        query = Query(owner=owner, newest_first=True, limit=most)
+        return [record.handle for record in await self._store.select(query)]
+
+    async def count(self, *, owner: str = "local") -> int:
+        """How many tasks the owner has, ended ones included."""
+        return await self._store.count(Query(owner=owner))
 
     async def wait(
         self,
@@ -171,6 +174,13 @@ class Engine:
                         tally.update([tasks[task_id]])
         return Waited(tasks=[tasks[task_id] for task_id in task_ids], timed_out=not tally.is_enough(mode))
 
+    async def answered(self, task_id: str, *, owner: str = "local") -> TaskHandle:
+        """The task, as soon as it waits for no answer any more. Raises: `UnknownTask`, `EngineStopped`."""
+        with self._wakers.join([task_id]) as waker:
+            while (task := await self.check(task_id, owner=owner)).status is TaskStatus.WAITING_FOR_ANSWER:
+                await waker.changed()
+        return task
+
     async def answer(self, task_id: str, text: str, *, question_id: str = "", owner: str = "local") -> TaskHandle:
         """Answer a question of the task. Raises: `UnknownTask`, `NotWaiting`."""
         require_text("answer", text)
@@ -194,10 +204,10 @@ class Engine:
         """Stop the task and all below it now."""
         return await self._cancel(task_id, CancelKind.HARD, owner)
 
-    async def see(self, task_id: str, *, owner: str = "local") -> None:
-        """Note that the owner has seen how the task ended, or what it asks."""
-        if (await self._owned(task_id, owner)).unread:
-            await self._store.change(task_id, moves.see())
+    async def see(self, shown: TaskHandle, *, owner: str = "local") -> None:
+        """Note that the owner has seen how the task ended, or what it asks; what came after that is news."""
+        if (await self._owned(shown.task_id, owner)).unread:
+            await self._store.change(shown.task_id, moves.see(shown))
 
     @asynccontextmanager
     async def watch(self, *, owner: str = "local") -> "AsyncGenerator[AsyncGenerator[TaskHandle]]":
@@ -245,7 +255,7 @@ class Engine:
         with telemetry.attempt_span(record) as span:
             await attempt.run()
             status = (await self._store.read(record.task_id)).handle.status
-            span.set_attribute("mcp_subagents.task.status", status)
+            telemetry.note_status(span, status)
 
     async def listen(self, *, task_status: StartStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         """Wake those who wait for a change, and act on what other processes have changed."""
@@ -291,15 +301,7 @@ class Engine:
     async def transcript(self, task_id: str, *, owner: str = "local") -> str:
         """What happened in the task, as a person reads it; without secrets."""
         record = await self._owned(task_id, owner)
-        return transcript_of(record.handle, await self._store.journal(task_id))
-
-    async def _standing(self, record: TaskRecord) -> Standing:
-        handle = record.handle
-        if handle.status is TaskStatus.RUNNING:
-            return Standing(handle=handle, doing=doing(await self._store.last_entry(handle.task_id)))
-        queued = handle.status in (TaskStatus.PENDING, TaskStatus.RETRYING)
-        position = await self._store.queue_position(handle.task_id) if queued else None
-        return Standing(handle=handle, doing=_AT_REST[handle.status], queue_position=position)
+        return await transcript_of(record.handle, await self._store.journal(task_id))
 
     async def _owned(self, task_id: str, owner: str) -> TaskRecord:
         record = await self._store.read(task_id)
@@ -333,10 +335,9 @@ class Engine:
             yield self._dispatcher.capacity(1)
 
 
-def doing(last: Entry | None) -> str:
-    """What a running task is doing, by what its journal says last."""
-    tool = json.loads(last.body)["tool"] if last is not None and last.kind is EntryKind.TOOL_STARTED else None
-    return f"calling {tool}" if tool else "asking the model"
+def _wish(record: TaskRecord) -> tuple[str, str, str]:
+    """What a task is about; a call with the key of another wish is a mistake, not a repetition."""
+    return record.handle.subagent_name, record.handle.description, record.continues
 
 
 Now = Callable[[], datetime]

@@ -13,6 +13,7 @@ SubagentsError
 ├── NotWaiting             the calling model: there is no such open question
 ├── TaskEnded              the calling model: the task cannot hear it any more
 ├── NotEnded               the calling model: wait for it, or send it a message
+├── KeyTaken               the calling model: use a key of its own for each task
 ├── TooManyTasks           the calling model: wait for some to end
 ├── DepthExceeded          the calling model: do it yourself
 ├── IncompleteAnswer       the calling model or the operator: the answer is empty or was cut off
@@ -125,6 +126,17 @@ class NotEnded(SubagentsError):
         super().__init__(
             f"Task {handle.task_id!r} is {handle.status} and cannot be followed up yet. "
             "Wait until it has ended, or tell it now with `send_message_to_subagent`."
+        )
+
+
+class KeyTaken(SubagentsError):
+    """An idempotency key stands for one task, and this one stands for another."""
+
+    def __init__(self, handle: "TaskHandle", key: str) -> None:
+        self.task_id = handle.task_id
+        super().__init__(
+            f"The idempotency key {key!r} belongs to task {handle.task_id!r}, which is about something else. "
+            "Use a key of its own for each task, and the same one only to repeat a call."
         )
 
 

@@ -242,11 +242,12 @@ def expire(failure: TaskFailure, *, at: datetime) -> Move:
     return move
 
 
-def see() -> Move:
-    """Its owner has seen how it ended, or what it asks."""
+def see(shown: TaskHandle) -> Move:
+    """Its owner has been shown this much of it. If it has moved since, there is news, and that stays unread."""
 
     def move(record: TaskRecord) -> Change:
-        return Change(record=replace(record, unread=False) if record.unread else record)
+        is_news = (record.handle.status, record.handle.attempt) != (shown.status, shown.attempt)
+        return Change(record=record if is_news or not record.unread else replace(record, unread=False))
 
     return move
 

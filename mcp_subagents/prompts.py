@@ -57,7 +57,7 @@ the work goes on.
 - "async": get the task id at once and go on with something else.
 - "auto": chosen from `complexity` and the other hints.
 
-Next: with a result, check it and put it in your own words. With a task id, `wait_tasks` (several at once) or \
+Next: with a result, check it before you rely on it. With a task id, `wait_tasks` (several at once) or \
 `check_task`. If the task asks something, `answer_subagent`. If it failed, `failure` says whether trying again helps, \
 what was found until then, and what else you could do.
 """
@@ -71,8 +71,8 @@ call `wait_tasks` once instead of calling this again and again.\
 ANSWER_SUBAGENT_DESCRIPTION = """\
 Answer the question of a task whose status is `waiting_for_answer`, so that it can go on. Answer from what you know; \
 ask the user first if only they can tell. When a task has several questions open, name the one you mean with \
-`question_id`; it goes on when all are answered. To tell a running task something it did not ask for, use \
-`send_message_to_subagent`.\
+`question_id`; it goes on when all are answered. For a sync task this call then waits for the result, like `task` \
+does. To tell a running task something it did not ask for, use `send_message_to_subagent`.\
 """
 
 SEND_MESSAGE_DESCRIPTION = """\

@@ -12,6 +12,7 @@ from opentelemetry import trace
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from mcp_subagents.records import TaskRecord
+from mcp_subagents.types import TaskStatus
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -31,6 +32,13 @@ def current_trace() -> str:
     carrier: dict[str, str] = {}
     _propagator.inject(carrier)
     return carrier.get(_CARRIER, "")
+
+
+def note_status(span: "Span", status: TaskStatus) -> None:
+    """Say on the span of an attempt how the task stands after it."""
+    span.set_attribute("mcp_subagents.task.status", status)
+    if status is TaskStatus.FAILED:
+        span.set_status(trace.StatusCode.ERROR)
 
 
 @contextmanager

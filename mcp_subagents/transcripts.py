@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
+import anyio.lowlevel
 from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
@@ -22,24 +23,46 @@ from mcp_subagents.redact import redact
 from mcp_subagents.texts import plain
 from mcp_subagents.types import AgentMessage, MessageType, TaskHandle
 
+_LONGEST_WHOLE = 1_000_000
 _LONGEST = 10_000
 """Characters of one part: a transcript is read from end to end."""
+_LONGEST_LOOK = 2 * _LONGEST
 
 
-def transcript_of(task: TaskHandle, entries: Sequence[Entry]) -> str:
-    """The journal of a task as Markdown, without secrets."""
-    lines = [f"# {task.subagent_name}: {task.status}", "", f"Task `{task.task_id}`", ""]
+async def transcript_of(task: TaskHandle, entries: Sequence[Entry]) -> str:
+    """The journal of a task as Markdown, without secrets; of a very long one, as much as anybody reads."""
+    lines: list[str] = []
+    length = 0
+    for line in _lines(task, entries):
+        lines.append(line)
+        length += len(line)
+        if length > _LONGEST_WHOLE:
+            lines.append("\n*What comes after this is left out: the transcript is too long.*")
+            break
+        # Looking for secrets takes its time, and everybody else has to wait for it.
+        await anyio.lowlevel.checkpoint()
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _lines(task: TaskHandle, entries: Sequence[Entry]) -> Iterator[str]:
+    yield from (_clean(f"# {task.subagent_name}: {task.status}"), "", f"Task `{task.task_id}`", "")
     turn = 0
+    if not any(entry.kind in (EntryKind.TURN, EntryKind.HISTORY) for entry in entries):
+        yield from _block("Asked for", task.description)  # later, it is in what the subagent is told
     for entry in entries:
         if entry.kind is EntryKind.EVENT:
-            lines += _event(message_of(task.task_id, entry))
+            yield from _event(message_of(task.task_id, entry))
         elif entry.kind is EntryKind.TURN:
             turn += 1
-            lines += [f"## Turn {turn} · {_time(entry.at)}", "", *_messages(entry)]
+            yield from (f"## Turn {turn} · {_time(entry.at)}", "")
+            yield from _messages(entry)
+        elif entry.kind is EntryKind.HISTORY and turn:
+            yield from ("*The history of the run was rewritten here.*", "")
         elif entry.kind is EntryKind.HISTORY:
-            lines += ["*The history of the run was rewritten here.*", ""]
-    lines += [f"*`{name}` was started and has not been heard of since.*" for name in _in_flight(entries)]
-    return redact(plain("\n".join(lines).rstrip() + "\n"))
+            *_, told = ModelMessagesTypeAdapter.validate_json(entry.body)
+            yield from ("*It goes on from what an earlier task has done.*", "", *_parts(told))
+    for name in _in_flight(entries):
+        yield _clean(f"*`{name}` was started and has not been heard of since.*")
 
 
 def _event(message: AgentMessage) -> Iterator[str]:
@@ -82,7 +105,7 @@ def _parts(message: ModelMessage) -> Iterator[str]:
             case _:
                 continue
     if isinstance(message, ModelResponse) and message.model_name:
-        yield from (f"*{message.model_name}*", "")
+        yield from (_clean(f"*{message.model_name}*"), "")
 
 
 def _said(who: str, text: str, at: datetime) -> Iterator[str]:
@@ -92,8 +115,15 @@ def _said(who: str, text: str, at: datetime) -> Iterator[str]:
 def _block(head: str, text: str) -> Iterator[str]:
     if not text.strip():
         return
-    shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}\n[… {len(text) - _LONGEST:,} characters left out]"
-    yield from (f"**{head}**", "", *(f"> {line}".rstrip() for line in shown.splitlines()), "")
+    # Secrets go before the text is cut: half of one would not be recognised.
+    told = _clean(text[:_LONGEST_LOOK])
+    omitted = len(text) - _LONGEST
+    shown = told if omitted <= 0 else f"{told[:_LONGEST]}\n[… {omitted:,} characters left out]"
+    yield from (_clean(f"**{head}**"), "", *(f"> {line}".rstrip() for line in shown.splitlines()), "")
+
+
+def _clean(text: str) -> str:
+    return redact(plain(text))
 
 
 def _in_flight(entries: Iterable[Entry]) -> Iterator[str]:

@@ -236,9 +236,17 @@ def test_an_answer_at_the_last_moment_wins_over_the_expiry(record: TaskRecord):
 
 
 def test_what_was_seen_is_no_longer_unread():
-    assert moves.see()(COMPLETED) == Change(record=replace(COMPLETED, unread=False))
-    seen = made(COMPLETED, moves.see())
-    assert moves.see()(seen).record is seen
+    see = moves.see(COMPLETED.handle)
+    assert see(COMPLETED) == Change(record=replace(COMPLETED, unread=False))
+    seen = made(COMPLETED, see)
+    assert see(seen).record is seen
+
+
+def test_what_happened_after_one_looked_stays_unread():
+    waiting = replace(COMPLETED.handle, status=TaskStatus.WAITING_FOR_ANSWER)
+    assert moves.see(waiting)(COMPLETED).record is COMPLETED
+    before = replace(COMPLETED.handle, attempt=COMPLETED.handle.attempt - 1)
+    assert moves.see(before)(COMPLETED).record is COMPLETED
 
 
 def test_a_turn_that_is_done_again_is_done_once():

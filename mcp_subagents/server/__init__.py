@@ -23,6 +23,7 @@ from mcp_subagents.server.cancels import Cancels
 from mcp_subagents.server.desk import Desk
 from mcp_subagents.server.foreground import TaskForeground, WaitForeground
 from mcp_subagents.server.guidance import add_prompts, get_server_instructions
+from mcp_subagents.server.mistakes import tell_mistakes
 from mcp_subagents.server.native import NativeTasks
 from mcp_subagents.server.notices import Notices
 from mcp_subagents.server.resources import add_resources
@@ -75,11 +76,14 @@ def create_server(
         async with run_engine(opened, roster, settings) as engine, notices.told_of(engine):
             yield engine
 
-    room = EngineRoom(lambda: _opened(store), open_engine)
+    kept = store if not isinstance(store, str) else _path(store)
+    room = EngineRoom(lambda: _opened(kept), open_engine)
     desk = Desk(room, delivery or DeliverySettings(sync_patience=patience_in(os.environ)))
     cancels = Cancels(room)
     tools = Tools(configs, cancels)
-    native = NativeTasks(desk, {"task": TaskForeground(desk, tools), "wait_tasks": WaitForeground(desk)})
+    settings = settings or EngineSettings()
+    foreground = {"task": TaskForeground(desk, tools), "wait_tasks": WaitForeground(desk)}
+    native = NativeTasks(desk, foreground, retention_days=settings.retention_days)
     bus = InMemorySubscriptionBus()
     notices = Notices(room, native, bus)
 
@@ -96,25 +100,25 @@ def create_server(
         tools=tools_of(desk, tools, configs),
         extensions=[native],
         subscriptions=bus,
-        middleware=[cancels],
+        middleware=[cancels, tell_mistakes],
         request_state_security=RequestStateSecurity.ephemeral(ttl=_LONGEST_FORM),
         lifespan=lifespan,
         log_level="WARNING",
     )
     notices.install(server)
     add_resources(server, room, configs)
-    add_prompts(server, list(configs.values()))
+    add_prompts(server, configs)
     return server
 
 
-def _opened(store: Store | str | Path | None) -> AbstractAsyncContextManager[Store]:
-    if isinstance(store, str | Path | None):
+def _opened(store: Store | Path | None) -> AbstractAsyncContextManager[Store]:
+    if isinstance(store, Path | None):
         from mcp_subagents.store.sqlite import open_sqlite
         from mcp_subagents.store.sqlite_file import default_path
 
-        return open_sqlite(default_path() if store is None else _path(store))
+        return open_sqlite(store or default_path())
     return nullcontext(store)
 
 
-def _path(store: str | Path) -> Path:
-    return store if isinstance(store, Path) else Path(located(store).removeprefix(SQLITE))
+def _path(store: str) -> Path:
+    return Path(located(store).removeprefix(SQLITE))

@@ -12,7 +12,9 @@ from mcp_subagents.texts import encodable
 from mcp_subagents.types import TaskPriority
 
 LONGEST_TEXT = 200_000
+LONGEST_NAME = 200
 MOST_TASKS = 1_000
+_MOST_MISTAKES = 5
 _LONGEST_SHOWN = 60
 
 
@@ -29,14 +31,29 @@ def _as_list(value: object) -> object:
     if value.lstrip().startswith("["):
         try:
             return json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             return value
     return [value]
 
 
-FreeText = Annotated[str, Field(max_length=LONGEST_TEXT), AfterValidator(encodable)]
-SomeText = Annotated[FreeText, AfterValidator(_with_content)]
-TaskId = Annotated[str, Field(max_length=200, description="The id of a task."), AfterValidator(encodable)]
+def _encodable(value: object) -> object:
+    # Before pydantic looks at it: half a character is no text to it.
+    return encodable(value) if isinstance(value, str) else value
+
+
+def _no_bool(value: object) -> object:
+    if isinstance(value, bool):
+        raise ValueError(f"must be a number, not {value}")
+    return value
+
+
+def _once_each(ids: list[str]) -> list[str]:
+    return list(dict.fromkeys(ids))
+
+
+SomeText = Annotated[str, BeforeValidator(_encodable), Field(max_length=LONGEST_TEXT), AfterValidator(_with_content)]
+Name = Annotated[str, BeforeValidator(_encodable), Field(max_length=LONGEST_NAME)]
+TaskId = Annotated[Name, Field(description="The id of a task.")]
 
 
 class Arguments(BaseModel):
@@ -54,26 +71,24 @@ class NoArguments(Arguments):
 
 class TaskArguments(Arguments):
     description: Annotated[SomeText, Field(description="All the subagent needs to know, as to a stranger.")]
-    subagent_type: Annotated[FreeText, Field(description="Who does it.")] = "general-purpose"
+    subagent_type: Annotated[Name, Field(description="Who does it.")] = "general-purpose"
     mode: Annotated[
         Literal["sync", "async", "auto"],
         Field(description="Wait for the result, get the task id at once, or we choose."),
     ] = "sync"
     priority: Annotated[TaskPriority, Field(description="Which of the waiting tasks goes first.")] = TaskPriority.NORMAL
     complexity: Annotated[
-        Literal["simple", "moderate", "complex"] | None, Field(description="For mode auto, like the next four.")
+        Literal["simple", "moderate", "complex"] | None, Field(description="For mode auto: how much work it is.")
     ] = None
-    requires_user_context: Annotated[bool | None, Field(description="The user has to be at hand.")] = None
-    is_time_sensitive: bool = False
-    can_run_independently: bool = True
-    may_need_clarification: bool = False
+    requires_user_context: Annotated[bool | None, Field(description="For auto: it needs the user all along.")] = None
+    is_time_sensitive: Annotated[bool, Field(description="For auto: it is urgent.")] = False
+    can_run_independently: Annotated[bool, Field(description="For auto: it needs nothing more from you.")] = True
+    may_need_clarification: Annotated[bool, Field(description="For auto: it may have questions.")] = False
     continue_task_id: Annotated[
-        FreeText, Field(description="Follow up on this finished task: the subagent remembers it.")
+        Name, Field(description="Follow up on this finished task: the subagent remembers it.")
     ] = ""
     idempotency_key: Annotated[
-        str,
-        Field(max_length=200, description="Yours, for safe repeats: a call with the same key returns the same task."),
-        AfterValidator(encodable),
+        Name, Field(description="Yours, for safe repeats: a call with the same key returns the same task.")
     ] = ""
 
 
@@ -86,17 +101,20 @@ class WaitArguments(Arguments):
         list[TaskId],
         BeforeValidator(_as_list),
         Field(min_length=1, max_length=MOST_TASKS, description="The tasks to wait for."),
+        AfterValidator(_once_each),
     ]
     mode: Annotated[Literal["all", "any"], Field(description="Until all have ended, or any.")] = "all"
     timeout: Annotated[
-        float | None, Field(ge=0, allow_inf_nan=False, description="Seconds; at the most what your app can wait.")
+        float | None,
+        BeforeValidator(_no_bool),
+        Field(ge=0, allow_inf_nan=False, description="Seconds; at the most what your app can wait."),
     ] = None
 
 
 class AnswerArguments(Arguments):
     task_id: TaskId
     answer: Annotated[SomeText, Field(description="The answer.")]
-    question_id: Annotated[FreeText, Field(description="Which question, when several are open.")] = ""
+    question_id: Annotated[Name, Field(description="Which question, when several are open.")] = ""
 
 
 class MessageArguments(Arguments):
@@ -107,11 +125,13 @@ class MessageArguments(Arguments):
 def parsed(kind: type[Given], given: Mapping[str, Any]) -> Given:
     """The arguments that were given. Raises: `WrongArguments`, naming everything that is wrong."""
     # Some hosts send null for what they leave out.
-    present = {name: value for name, value in given.items() if value is not None}
+    present = {name: value for name, value in given.items() if value is not None or name not in kind.model_fields}
     try:
         return kind.model_validate(present)
     except ValidationError as exc:
-        raise WrongArguments(_in_words(each, kind) for each in exc.errors()) from exc
+        mistakes = [_in_words(each, kind) for each in exc.errors()]
+        more = [f"and {len(mistakes) - _MOST_MISTAKES} more"] if len(mistakes) > _MOST_MISTAKES else []
+        raise WrongArguments([*mistakes[:_MOST_MISTAKES], *more]) from exc
 
 
 _EXPECTED = {
@@ -139,13 +159,14 @@ def _in_words(error: ErrorDetails, kind: type[Arguments]) -> str:
         case "literal_error" | "enum":
             return f"`{name}` must be {context['expected']}, not {shown}"
         case "string_too_long" | "too_long":
-            return f"`{name}` is too long, {context['max_length']:,} at the most"
+            unit = "characters" if isinstance(error["input"], str) else "tasks"
+            return f"`{name}` is too long: {context['max_length']:,} {unit} at the most"
         case "too_short":
             return f"`{name}` is empty"
         case "value_error":
             return f"`{name}` {context['error']}"
         case other:
-            return f"`{name}` must be {_EXPECTED[other]}, not {shown}"
+            return f"`{name}` must be {_EXPECTED.get(other, 'something else')}, not {shown}"
 
 
 def _shown(value: object) -> str:

@@ -1,11 +1,13 @@
 """One call of a tool: who calls, from where, and what its app can bear."""
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from mcp.server.mcpserver import Context
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
+from mcp_subagents.errors import ConfigError
 from mcp_subagents.server.hosts import Host, host_named
 
 if TYPE_CHECKING:
@@ -23,6 +25,16 @@ class DeliverySettings:
     """Seconds that a call may last; without it, what is known of the host decides."""
     progress_every: float = 10.0
     """Seconds between two words on how it goes, while a call waits."""
+
+    def __post_init__(self) -> None:
+        if self.sync_patience is not None and not _is_time(self.sync_patience):
+            raise ConfigError(f"sync_patience must be a number of seconds, 0 or more, not {self.sync_patience!r}")
+        if not _is_time(self.progress_every) or not self.progress_every:
+            raise ConfigError(f"progress_every must be a number of seconds above 0, not {self.progress_every!r}")
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < inf
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

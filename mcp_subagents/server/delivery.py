@@ -13,6 +13,9 @@ from mcp_subagents.server.views import view_of
 from mcp_subagents.server.words import progress_in_words
 from mcp_subagents.types import TaskHandle, TaskStatus
 
+SOON = 15.0
+"""Seconds that a user needs at the least to read a question and answer it."""
+
 
 class Deadline:
     """A moment to be done by."""
@@ -45,8 +48,11 @@ async def follow(call: Call, task_id: str) -> TaskHandle | InputRequiredResult:
             return task
         if call.is_modern:
             return ask_by_return(task)
-        if not await ask_now(call, task, deadline.left):
-            return await call.engine.check(task_id, owner=call.owner)
+        if deadline.left < min(SOON, call.patience / 3):
+            return task  # a form that is gone before it is read helps nobody
+        await ask_now(call, task, deadline.left)
+        if (task := await call.engine.check(task_id, owner=call.owner)).status is TaskStatus.WAITING_FOR_ANSWER:
+            return task
 
 
 async def wait(call: Call, task_ids: Sequence[str], *, mode: Literal["all", "any"], deadline: Deadline) -> Waited:

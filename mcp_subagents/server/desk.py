@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from typing import Any
 
 from mcp.server.mcpserver import Context
@@ -9,14 +10,18 @@ from mcp_types import CallToolResult, InputRequiredResult, TextContent
 
 from mcp_subagents.errors import SubagentsError
 from mcp_subagents.server.arguments import Given, parsed
+from mcp_subagents.server.budget import shortened
 from mcp_subagents.server.calls import Call, DeliverySettings
+from mcp_subagents.server.mail import unread
 from mcp_subagents.server.room import EngineRoom
 from mcp_subagents.server.tools import Answer
 from mcp_subagents.server.views import ListView, TaskView, WaitView
-from mcp_subagents.server.words import list_in_words, mail_in_words, task_in_words, wait_in_words
+from mcp_subagents.server.words import list_in_words, task_in_words, wait_in_words
+from mcp_subagents.types import utc_now
 
 logger = logging.getLogger(__name__)
 
+_LONGEST_REFUSAL = 4_000
 _CRASHED = "The server made a mistake, which its log describes. Nothing is lost: `list_active_tasks` shows your tasks."
 
 ToolMethod = Callable[[Call, Given], Awaitable[Answer]]
@@ -42,7 +47,7 @@ class Desk:
             try:
                 answer = await tool(call, parsed(takes, arguments))
             except SubagentsError as exc:
-                return refused(str(exc), await _mail(call))
+                return refused(str(exc), await unread(call.engine, owner=call.owner))
             return answer if isinstance(answer, InputRequiredResult) else await self.told(call, answer)
         except SubagentsError as exc:
             return refused(str(exc))
@@ -54,8 +59,10 @@ class Desk:
     async def told(self, call: Call, view: TaskView | WaitView | ListView) -> CallToolResult:
         """A view in both forms, each complete by itself."""
         structured = view.model_dump(mode="json")
-        text = _in_words(view)
-        if mail := await _mail(call):
+        if isinstance(view, ListView) and not view.omitted:
+            del structured["omitted"]
+        text = _in_words(view, utc_now())
+        if mail := await unread(call.engine, owner=call.owner):
             structured["unread"] = mail
             text = f"{text}\n\n{mail}"
         return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured)
@@ -63,20 +70,17 @@ class Desk:
 
 def refused(why: str, mail: str = "") -> CallToolResult:
     """A call that was not carried out, in words that say what would be right."""
-    text = f"{why}\n\n{mail}" if mail else why
+    # Text alone: some clients hold the structured form of an error, too, against the schema of a result.
+    said = shortened(why, _LONGEST_REFUSAL)[0]
+    text = f"{said}\n\n{mail}" if mail else said
     return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
 
 
-async def _mail(call: Call) -> str:
-    unread = await call.engine.unread(owner=call.owner)
-    return mail_in_words(unread) if unread else ""
-
-
-def _in_words(view: TaskView | WaitView | ListView) -> str:
+def _in_words(view: TaskView | WaitView | ListView, now: datetime) -> str:
     match view:
         case TaskView():
-            return task_in_words(view)
+            return task_in_words(view, now)
         case WaitView():
-            return wait_in_words(view)
+            return wait_in_words(view, now)
         case ListView():
-            return list_in_words(view)
+            return list_in_words(view, now)

@@ -1,25 +1,30 @@
 """MCP over the network: Streamable HTTP, and SSE for hosts that know nothing newer, in one app."""
 
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from copy import copy
 from importlib.metadata import version
 from ipaddress import ip_address
 from typing import Any
 
+import anyio
 from mcp.server.lowlevel.server import Server
 from mcp.server.mcpserver import MCPServer
 from mcp.server.runner import serve_dual_era_loop
 from mcp.server.sse import SseServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings
+from mcp_types import JSONRPCMessage
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import Receive, Scope, Send
 
 from mcp_subagents.errors import ConfigError
+from mcp_subagents.server.framing import Refused, parse
+from mcp_subagents.server.requests import NothingToReplay, OneIdEach, WholePosts, replayed
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 MAX_BODY = 4 * 2**20
@@ -56,7 +61,7 @@ def network_app(
     )
     routes: list[BaseRoute] = [
         Route("/healthz", _health_behind(TransportSecurityMiddleware(security)), methods=["GET"]),
-        Route("/mcp", StreamableHTTPASGIApp(sessions)),
+        Route("/mcp", OneIdEach(NothingToReplay(StreamableHTTPASGIApp(sessions)))),
     ]
     if sse:
         routes += [Route("/sse", streams, methods=["GET"]), Mount("/messages/", app=streams.messages)]
@@ -66,7 +71,7 @@ def network_app(
         async with sessions.run():
             yield
 
-    return Starlette(routes=routes, lifespan=lifespan)
+    return Starlette(routes=routes, lifespan=lifespan, middleware=[Middleware(WholePosts, max_body)])
 
 
 def require_loopback(host: str) -> None:
@@ -123,7 +128,6 @@ class _SseStreams:
         self._security = TransportSecurityMiddleware(security)
         self._transport = SseServerTransport("/messages/", security, max_body)
         self._most, self._open = most, 0
-        self.messages = self._transport.handle_post_message
         self.state: Any = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -140,3 +144,25 @@ class _SseStreams:
                 await serve_dual_era_loop(self._low, incoming, outgoing, lifespan_state=self.state)
         finally:
             self._open -= 1
+
+    async def messages(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take a message for one of the streams; what is none is refused as on a pipe."""
+        request = Request(scope, receive)
+        if request.method == "POST":
+            refusal = await self._security.validate_request(request, is_post=True)
+            if refusal is None:
+                message = parse(await request.body())
+                if isinstance(message, Refused):
+                    refusal = Response(_encoded(message.answer), status_code=400, media_type="application/json")
+                else:
+                    receive = replayed({"type": "http.request", "body": _encoded(message)}, receive)
+            if refusal is not None:
+                await refusal(scope, receive, send)
+                return
+        # The stream may end while its message is on the way in.
+        with suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
+            await self._transport.handle_post_message(scope, receive, send)
+
+
+def _encoded(message: JSONRPCMessage) -> bytes:
+    return message.model_dump_json(by_alias=True, exclude_unset=True).encode()

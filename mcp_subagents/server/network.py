@@ -119,18 +119,24 @@ class Interruptible:
 
         async def send_and_see(message: Message) -> None:
             nonlocal last
-            last = message
-            await send(message)
+            # The SDK answers again when its first answer goes wrong; to the web server that is a crash.
+            if not _is_whole(last):
+                last = message
+                await send(message)
 
         with anyio.CancelScope() as request:
             self._open.add(request)
             try:
                 await self._app(scope, receive, send_and_see)
+            except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+                # Its session ended while the message was on its way in.
+                if last is None:
+                    raise
             finally:
                 self._open.discard(request)
                 self._ended.set()
                 self._ended = anyio.Event()
-        if request.cancelled_caught:
+        if request.cancelled_caught or (last is not None and not _is_whole(last)):
             await _finish(last, scope, receive, send)
 
     async def all_ended(self) -> None:
@@ -144,9 +150,14 @@ class Interruptible:
             request.cancel()
 
 
+def _is_whole(last: Message | None) -> bool:
+    """Whether an answer whose `last` message this was has been sent to its end."""
+    return last is not None and last["type"] == "http.response.body" and not last.get("more_body")
+
+
 async def _finish(last: Message | None, scope: Scope, receive: Receive, send: Send) -> None:
-    """End an interrupted answer as if it were whole; a client takes a torn one for a broken network."""
+    """End an unfinished answer as if it were whole; a client takes a torn one for a broken network."""
     if last is None:
         await Response("The server is stopping", status_code=503)(scope, receive, send)
-    elif last["type"] == "http.response.start" or last.get("more_body"):
+    elif not _is_whole(last):
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.abc import TaskStatus as StartStatus
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.server import require_client_extension
 from mcp.server.subscriptions import SUBSCRIPTION_ID_META_KEY, ResourceUpdated, ServerEvent, SubscriptionBus
 from mcp.shared.exceptions import MCPError
 from mcp.shared.subscriptions import event_matches, event_to_notification
@@ -31,7 +33,8 @@ from mcp_types import (
 from mcp_subagents.errors import UnknownTask
 from mcp_subagents.server.addresses import TASKS, result_uri, task_uri, transcript_uri
 from mcp_subagents.server.calls import OWNER
-from mcp_subagents.server.native import NativeTasks
+from mcp_subagents.server.native import OVER, NativeTasks
+from mcp_subagents.server.native import TASKS as NATIVE
 from mcp_subagents.server.room import EngineRoom
 from mcp_subagents.types import TaskHandle
 
@@ -41,6 +44,10 @@ if TYPE_CHECKING:
 MOST_STREAMS = 1_024
 MOST_WATCHED = 1_000
 """Addresses that one subscriber may name; one that wants more wants the list."""
+
+
+_WATCHED = "mcp_subagents.watched"
+"""Where a connection of the older era keeps the addresses that its client has subscribed to."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +96,8 @@ class Notices:
         self._native = native
         self._bus = bus
         self._mailboxes: set[Mailbox] = set()
-        self._watched: dict[Connection, set[str]] = {}
-        """What the clients of the older era have subscribed to."""
         self._senders: TaskGroup | None = None
+        """There as soon as the engine runs."""
 
     def install(self, server: MCPServer[Any]) -> None:
         """Serve subscriptions in both eras. The SDK has no public way to do so for the older one."""
@@ -104,14 +110,15 @@ class Notices:
     async def told_of(self, engine: "Engine") -> AsyncGenerator[None]:
         """Tell every subscriber of what changes in `engine`, for as long as the block lasts."""
         async with anyio.create_task_group() as self._senders:
-            self._senders.start_soon(self._follow, engine, name="notices")
+            await self._senders.start(self._follow, engine, name="notices")
             try:
                 yield
             finally:
                 self._senders.cancel_scope.cancel()
 
-    async def _follow(self, engine: "Engine") -> None:
+    async def _follow(self, engine: "Engine", *, task_status: StartStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
         async with engine.watch(owner=OWNER) as changes:
+            task_status.started()
             async for task in changes:
                 for event in _events_of(task):
                     for mailbox in list(self._mailboxes):
@@ -120,25 +127,31 @@ class Notices:
     async def _subscribe(self, ctx: ServerRequestContext[Any, Any], params: SubscribeRequestParams) -> EmptyResult:
         await self._room.engine()
         connection = ctx.session._connection  # pyright: ignore[reportPrivateUsage]  # outlives the request
-        watched = self._watched.get(connection)
+        watched = _watched(connection)
         if watched is None:
-            watched = self._watched[connection] = set()
-            connection.exit_stack.callback(self._watched.pop, connection, None)
-            if self._senders is not None:
-                self._senders.start_soon(self._send, connection, watched, name="notices of a subscriber")
+            watched = self._begin(connection)
         if len(watched) >= MOST_WATCHED:
             raise MCPError(code=INVALID_PARAMS, message=f"At most {MOST_WATCHED} subscriptions; try {TASKS}.")
         watched.add(str(params.uri))
         return EmptyResult()
 
+    def _begin(self, connection: Connection) -> set[str]:
+        """Tell a client of the older era of what it watches, until its connection closes."""
+        assert self._senders is not None
+        watched = connection.state[_WATCHED] = set[str]()
+        scope = anyio.CancelScope()
+        connection.exit_stack.callback(scope.cancel)
+        self._senders.start_soon(self._send, connection, watched, scope, name="notices of a subscriber")
+        return watched
+
     async def _unsubscribe(self, ctx: ServerRequestContext[Any, Any], params: UnsubscribeRequestParams) -> EmptyResult:
         connection = ctx.session._connection  # pyright: ignore[reportPrivateUsage]
-        self._watched.get(connection, set()).discard(str(params.uri))
+        (_watched(connection) or set()).discard(str(params.uri))
         return EmptyResult()
 
-    async def _send(self, connection: Connection, watched: set[str]) -> None:
-        with self._open(lambda event: isinstance(event, ResourceUpdated) and event.uri in watched) as mailbox:
-            while connection in self._watched:
+    async def _send(self, connection: Connection, watched: set[str], scope: anyio.CancelScope) -> None:
+        with scope, self._open(lambda event: isinstance(event, ResourceUpdated) and event.uri in watched) as mailbox:
+            while True:
                 for event in await mailbox.take():
                     assert isinstance(event, ResourceUpdated)
                     await connection.send_resource_updated(event.uri)
@@ -149,6 +162,9 @@ class Notices:
         if len(self._mailboxes) >= MOST_STREAMS:
             raise MCPError(code=INTERNAL_ERROR, message="Too many subscriptions are open.")
         wanted = _Wanted(params.notifications, self._native)
+        if wanted.names_natives:
+            require_client_extension(ctx, NATIVE)
+        await self._room.engine()  # from the acknowledgement on, no change is missed
         meta: dict[str, Any] = {SUBSCRIPTION_ID_META_KEY: ctx.request_id}
         with self._open(wanted.matches) as mailbox:
             acknowledged = SubscriptionsAcknowledgedNotificationParams(notifications=wanted.honored, _meta=meta)
@@ -165,8 +181,16 @@ class Notices:
     ) -> Sequence[Any]:
         if not isinstance(event, TaskChanged):
             return [event_to_notification(event, meta)]
-        natives = [await self._native.look(ctx, task_id) for task_id in wanted.natives_about(event)]
-        return [TasksNotification(params={**native.whole(), "_meta": meta}) for native in natives]
+        told: list[TasksNotification] = []
+        for native_id in wanted.natives_about(event):
+            try:
+                native = await self._native.whole(ctx, native_id, unasked=True)
+            except MCPError:
+                continue  # a task it depends on is gone, or never was
+            told.append(TasksNotification(params={**native, "_meta": meta}))
+            if native["status"] in OVER:
+                wanted.end(native_id)
+        return told
 
     @contextmanager
     def _open(self, wants: Callable[[Event], bool]) -> Generator[Mailbox]:
@@ -188,11 +212,13 @@ class _Wanted:
         task_ids = cast("list[object]", named) if isinstance(named, list) else []
         uris = (asked.resource_subscriptions or [])[:MOST_WATCHED]
         self._uris = frozenset(uris)
-        self._natives: dict[str, list[str]] = defaultdict(list)
+        self._natives: dict[str, set[str]] = defaultdict(set)
         for native_id in (each for each in task_ids[:MOST_WATCHED] if isinstance(each, str)):
             for task_id in _about(native, native_id):
-                self._natives[task_id].append(native_id)
-        honored = list(dict.fromkeys(each for natives in self._natives.values() for each in natives))
+                self._natives[task_id].add(native_id)
+        self.names_natives = bool(task_ids)
+        known = {each for natives in self._natives.values() for each in natives}
+        honored = [each for each in task_ids if isinstance(each, str) and each in known]
         self.honored = SubscriptionFilter(
             tools_list_changed=asked.tools_list_changed or None,
             prompts_list_changed=asked.prompts_list_changed or None,
@@ -203,11 +229,20 @@ class _Wanted:
 
     def matches(self, event: Event) -> bool:
         if isinstance(event, TaskChanged):
-            return event.task_id in self._natives
+            return bool(self._natives.get(event.task_id))
         return event_matches(self.honored, self._uris, event)
 
     def natives_about(self, event: TaskChanged) -> Sequence[str]:
-        return self._natives[event.task_id]
+        return sorted(self._natives.get(event.task_id, ()))
+
+    def end(self, native_id: str) -> None:
+        """It is over, and nothing follows: what shows through it may live on."""
+        for natives in self._natives.values():
+            natives.discard(native_id)
+
+
+def _watched(connection: Connection) -> set[str] | None:
+    return connection.state.get(_WATCHED)
 
 
 def _about(native: NativeTasks, native_id: str) -> Sequence[str]:

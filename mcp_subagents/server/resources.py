@@ -12,14 +12,18 @@ from mcp_types import Completion, CompletionArgument, CompletionContext, PromptR
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.errors import SubagentsError, UnknownTask
 from mcp_subagents.server.addresses import AGENTS, RESULT, TASK, TASKS, TRANSCRIPT, task_uri
+from mcp_subagents.server.budget import clipped
 from mcp_subagents.server.calls import OWNER
+from mcp_subagents.server.mail import see
 from mcp_subagents.server.room import EngineRoom
-from mcp_subagents.server.views import LONGEST_DESCRIPTION, clipped, view_of
-from mcp_subagents.types import TaskHandle, TaskStatus
+from mcp_subagents.server.views import view_of
+from mcp_subagents.types import TaskHandle
 
 if TYPE_CHECKING:
     from mcp_subagents.engine import Engine
 
+MOST_LISTED = 1_000
+_LONGEST_LISTED = 200
 MOST_COMPLETED = 100
 """Completions in one answer, as the protocol has it."""
 
@@ -41,13 +45,15 @@ def add_resources(server: MCPServer[Any], room: EngineRoom, subagents: Mapping[s
         TASKS,
         name="tasks",
         title="Tasks",
-        description="All tasks, the oldest first: open ones, and ended ones until their retention ends.",
+        description="All tasks, the newest first: open ones, and ended ones until their retention ends.",
         mime_type="application/json",
     )
     async def tasks() -> str:
         async with _reading(room) as engine:
-            every = await engine.list(owner=OWNER, statuses=frozenset(TaskStatus))
-        return _json({"tasks": [_line(task) for task in every]})
+            shown = [_line(task) for task in await engine.latest(MOST_LISTED, owner=OWNER)]
+            omitted = await engine.count(owner=OWNER) - len(shown)
+        more = {"omitted": omitted} if omitted > 0 else {}
+        return _json({"tasks": shown, **more})
 
     @server.resource(
         TASK,
@@ -59,8 +65,8 @@ def add_resources(server: MCPServer[Any], room: EngineRoom, subagents: Mapping[s
     async def task(task_id: str) -> str:
         async with _reading(room) as engine:
             standing = await engine.look(task_id, owner=OWNER)
-            await engine.see(task_id, owner=OWNER)
-        return view_of(standing, whole_description=True).model_dump_json(indent=2)
+            await see(engine, standing.handle, owner=OWNER)
+        return view_of(standing, longest_description=None).model_dump_json(indent=2)
 
     @server.resource(
         RESULT,
@@ -73,8 +79,10 @@ def add_resources(server: MCPServer[Any], room: EngineRoom, subagents: Mapping[s
         async with _reading(room) as engine:
             handle = await engine.check(task_id, owner=OWNER)
             if not handle.status.is_terminal:
-                raise ResourceError(f"Task {task_id!r} is {handle.status} and has no result yet.")
-            await engine.see(task_id, owner=OWNER)
+                raise ResourceError(
+                    f"Task {task_id!r} is {handle.status} and has no result yet. Call `wait_tasks` to wait for it."
+                )
+            await see(engine, handle, owner=OWNER)
         return handle.result if handle.result is not None else _left_over(handle)
 
     @server.resource(
@@ -97,8 +105,8 @@ def add_resources(server: MCPServer[Any], room: EngineRoom, subagents: Mapping[s
         match argument.name:
             case "task_id":
                 async with _reading(room) as engine:
-                    every = await engine.list(owner=OWNER, statuses=frozenset(TaskStatus))
-                return _completion([task.task_id for task in reversed(every)], argument.value)
+                    tasks = await engine.latest(MOST_LISTED, owner=OWNER)
+                return _completion([task.task_id for task in tasks], argument.value)
             case "subagent_type":
                 return _completion(list(subagents), argument.value)
             case _:
@@ -138,7 +146,7 @@ def _line(task: TaskHandle) -> dict[str, Any]:
         "task_id": task.task_id,
         "subagent": task.subagent_name,
         "status": task.status,
-        "description": clipped(task.description, LONGEST_DESCRIPTION),
+        "description": clipped(task.description, _LONGEST_LISTED),
         "created_at": task.created_at.isoformat(),
         "completed_at": task.completed_at.isoformat() if task.completed_at else None,
         "uri": task_uri(task.task_id),

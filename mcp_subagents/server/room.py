@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import anyio
 import anyio.to_thread
 
-from mcp_subagents.errors import EngineStopped
+from mcp_subagents.errors import EngineStopped, SubagentsError
 from mcp_subagents.store import Store
+from mcp_subagents.texts import brief
 
 if TYPE_CHECKING:
     from mcp_subagents.engine import Engine
@@ -48,7 +49,7 @@ class EngineRoom:
                 await self._leave()
 
     async def engine(self) -> "Engine":
-        """The engine, as soon as it runs. Raises: what kept it from running."""
+        """The engine, as soon as it runs. Raises: `SubagentsError`, which says what kept it from running."""
         if self._shift is None:
             raise RuntimeError("the engine is wanted outside the lifespan of its server")
         return await self._shift.engine()
@@ -84,7 +85,13 @@ class _Shift:
         work = shift._work(open_store, open_engine, before_work)
         # Its life is that of all connections together, and no block of theirs is around it: `end` ends it.
         shift._task = asyncio.create_task(work, context=Context())  # noqa: TID251
-        await shift._opened.wait()
+        try:
+            await shift._opened.wait()
+        except BaseException:
+            # Whoever wanted it is gone, and nobody else would end it.
+            with anyio.CancelScope(shield=True):
+                await shift.end()
+            raise
         if shift._failure is not None:
             raise shift._failure
         return shift
@@ -93,7 +100,7 @@ class _Shift:
         self._wanted.set()
         await self._running.wait()
         if self._engine is None:
-            raise self._failure or EngineStopped
+            raise EngineStopped if self._failure is None else _in_words(self._failure)
         return self._engine
 
     async def end(self) -> None:
@@ -122,3 +129,15 @@ class _Shift:
             self._engine = None
             self._opened.set()
             self._running.set()
+
+
+def _in_words(failure: Exception) -> SubagentsError:
+    match failure:
+        case SubagentsError():
+            return failure
+        case ExceptionGroup(exceptions=[Exception() as alone]):
+            return _in_words(alone)
+        case _:
+            pass
+    why = f"{type(failure).__name__}: {brief(str(failure))}"
+    return SubagentsError(f"The engine is not running ({why}). Tell the user: the log of this server says more.")

@@ -1,5 +1,6 @@
 """How the tools present themselves: names, titles, descriptions, schemas and hints."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,12 +23,13 @@ from mcp_subagents.server.arguments import (
     WaitArguments,
     schema_of,
 )
+from mcp_subagents.server.budget import clipped
 from mcp_subagents.server.desk import Desk, ToolMethod
 from mcp_subagents.server.tools import Tools
-from mcp_subagents.server.views import LIST_OUTLINE, TASK_OUTLINE, WAIT_OUTLINE, clipped
+from mcp_subagents.server.views import LIST_OUTLINE, TASK_OUTLINE, WAIT_OUTLINE
 
-_LONGEST_ROSTER = 800
-_LONGEST_PURPOSE = 160
+_LARGEST_CHOICE = 650
+"""Bytes that the subagents may add to the list of tools."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -120,13 +122,12 @@ def _tool(
     async def serve(arguments: dict[str, Any], context: Context[Any, Any]) -> Any:
         return await desk.serve(method, face.takes, arguments, context)
 
-    choice = {"subagent_type": _choice(subagents)} if face.takes is TaskArguments else {}
     return DelegationTool(
         fn=serve,
         name=name,
         title=face.title,
         description=face.description,
-        parameters=schema_of(face.takes, **choice),
+        parameters=_parameters(face.takes, subagents),
         fn_metadata=FuncMetadata(arg_model=ArgModelBase, output_schema=dict(face.gives)),
         is_async=True,
         context_kwarg=None,
@@ -134,13 +135,31 @@ def _tool(
     )
 
 
+def _parameters(takes: type[Arguments], subagents: Mapping[str, SubAgentConfig]) -> dict[str, Any]:
+    if takes is not TaskArguments:
+        return schema_of(takes)
+    schema = schema_of(takes, subagent_type=_choice(subagents))
+    default = schema["properties"]["subagent_type"]["default"]
+    if default not in subagents:
+        # Nobody of that name is here, so that it has to be said who.
+        del schema["properties"]["subagent_type"]["default"]
+        schema["required"].append("subagent_type")
+    return schema
+
+
 def _choice(subagents: Mapping[str, SubAgentConfig]) -> dict[str, Any]:
-    """What the host's model is told of the subagents it can choose from."""
-    told = "\n".join(["Who does it.", *(f"{name}: {_purpose(config)}" for name, config in subagents.items())])
-    if len(told) > _LONGEST_ROSTER:
-        told = f"Who does it; {AGENTS} says what each is good for."
-    return {"enum": list(subagents), "description": told}
+    """What the host's model is told of the subagents it can choose from: as much as there is room for."""
+    for longest in (160, 80, 40):
+        told = "\n".join(["Who does it.", *(f"{name}: {_purpose(each, longest)}" for name, each in subagents.items())])
+        if _fits(choice := {"enum": list(subagents), "description": told}):
+            return choice
+    names = {"enum": list(subagents), "description": f"Who does it; {AGENTS} says what each is good for."}
+    return names if _fits(names) else {"description": f"Who does it: one of the {len(subagents)} in {AGENTS}."}
 
 
-def _purpose(config: SubAgentConfig) -> str:
-    return clipped(" ".join(config.get("description", "").split()), _LONGEST_PURPOSE)
+def _fits(choice: Mapping[str, Any]) -> bool:
+    return len(json.dumps(choice, ensure_ascii=False).encode()) <= _LARGEST_CHOICE
+
+
+def _purpose(config: SubAgentConfig, longest: int) -> str:
+    return clipped(" ".join(config.get("description", "").split()), longest)

@@ -18,9 +18,10 @@ from mcp_subagents.server.arguments import (
     WaitArguments,
 )
 from mcp_subagents.server.calls import Call
-from mcp_subagents.server.cancels import Cancels
+from mcp_subagents.server.cancels import Cancels, uninterrupted
 from mcp_subagents.server.delivery import Deadline, follow, wait
-from mcp_subagents.server.views import ListView, TaskView, WaitView, share_of, view_of
+from mcp_subagents.server.mail import see
+from mcp_subagents.server.views import ListView, TaskView, WaitView, view_of, views_of
 from mcp_subagents.types import TaskCharacteristics, TaskHandle, TaskStatus
 
 MOST_LISTED = 100
@@ -37,22 +38,28 @@ class Tools:
         self._cancels = cancels
 
     async def task(self, call: Call, given: TaskArguments) -> Answer:
-        # A host that comes back with its user's answers comes back to the task that asked.
-        task_id = call.context.request_state
-        if task_id is None:
-            task = await self.submit(call, given)
-            if task.mode == "async":
-                return await seen(call, await call.engine.look(task.task_id, owner=call.owner))
-            task_id = task.task_id
-        return await self._followed(call, task_id)
+        with self._cancels.heard(call.context.request_context) as sync:
+            # A host that comes back with its user's answers comes back to the task that asked.
+            sync.task_id = call.context.request_state
+            if sync.task_id is None:
+                given = await self.resolved(call, given)
+                mode = self.mode(call, given)
+                # Not to be interrupted: a cancel that comes meanwhile must find the task it is about.
+                with uninterrupted():
+                    task = await self.submit(call, given, mode)
+                    if mode == "sync":
+                        await self._cancels.found(sync, task.task_id)
+                if mode == "async":
+                    return await seen(call, await call.engine.look(task.task_id, owner=call.owner))
+                return await _followed(call, task.task_id)
+            return await _followed(call, sync.task_id)
 
-    async def submit(self, call: Call, given: TaskArguments) -> TaskHandle:
-        """Take a task on, in the mode that suits it and the host."""
-        given = await self.resolved(call, given)
+    async def submit(self, call: Call, given: TaskArguments, mode: Literal["sync", "async"]) -> TaskHandle:
+        """Take a task on."""
         wanted = Submission(
             description=given.description,
             subagent=given.subagent_type,
-            mode=self.mode(call, given),
+            mode=mode,
             priority=given.priority,
             idempotency_key=given.idempotency_key,
             continues=given.continue_task_id,
@@ -91,18 +98,24 @@ class Tools:
             )
             if task.mode == "async" or task.status is TaskStatus.WAITING_FOR_ANSWER:
                 return await seen(call, await call.engine.look(given.task_id, owner=call.owner))
-        return await self._followed(call, given.task_id)
+        with self._cancels.heard(call.context.request_context) as sync:
+            sync.task_id = given.task_id
+            return await _followed(call, given.task_id)
 
     async def send_message_to_subagent(self, call: Call, given: MessageArguments) -> Answer:
         await call.engine.send(given.task_id, given.message, owner=call.owner)
-        return await seen(call, await call.engine.look(given.task_id, owner=call.owner))
+        view = await seen(call, await call.engine.look(given.task_id, owner=call.owner))
+        if view.status.is_terminal:
+            return view
+        return view.model_copy(update={"next": f"It reads your message with its next turn. {view.next}"})
 
     async def list_active_tasks(self, call: Call, given: NoArguments) -> Answer:
         standings = await call.engine.active(owner=call.owner)
         # Those that ask are never left out: they wait for the reader.
         first = sorted(standings, key=lambda each: each.handle.status is not TaskStatus.WAITING_FOR_ANSWER)
         shown = first[:MOST_LISTED] if len(standings) > MOST_LISTED else standings
-        return ListView(tasks=[await seen(call, each) for each in shown], omitted=len(standings) - len(shown))
+        # To be listed is not to be read: the mail says who asks until somebody looks at the task itself.
+        return ListView(tasks=views_of(shown), omitted=len(standings) - len(shown))
 
     async def soft_cancel_task(self, call: Call, given: OneTask) -> Answer:
         await call.engine.soft_cancel(given.task_id, owner=call.owner)
@@ -112,34 +125,34 @@ class Tools:
         await call.engine.hard_cancel(given.task_id, owner=call.owner)
         return await seen(call, await call.engine.look(given.task_id, owner=call.owner))
 
-    async def _followed(self, call: Call, task_id: str) -> Answer:
-        request = call.context.request_context
-        self._cancels.note(request, task_id)
-        outcome = await follow(call, task_id)
-        self._cancels.forget(request)
-        if isinstance(outcome, InputRequiredResult):
-            return outcome
-        return await seen(call, await call.engine.look(task_id, owner=call.owner))
+
+async def _followed(call: Call, task_id: str) -> Answer:
+    outcome = await follow(call, task_id)
+    if isinstance(outcome, InputRequiredResult):
+        return outcome
+    return await seen(call, await call.engine.look(task_id, owner=call.owner))
 
 
-async def waited_for(call: Call, given: WaitArguments, tasks: Sequence[TaskHandle], *, timed_out: bool) -> WaitView:
-    """How the tasks stand that were waited for."""
-    share = share_of(len(tasks))
+async def waited_for(
+    call: Call, given: WaitArguments, tasks: Sequence[TaskHandle], *, timed_out: bool, unasked: bool = False
+) -> WaitView:
+    """How the tasks stand that were waited for, which their owner has now seen, unless nobody asked."""
     standings = [await call.engine.look(task.task_id, owner=call.owner) for task in tasks]
+    for each in () if unasked else standings:
+        await see(call.engine, each.handle, owner=call.owner)
     return WaitView(
         mode=given.mode,
         finished=sum(each.handle.status.is_terminal for each in standings),
         total=len(standings),
         timed_out=timed_out,
-        tasks=[await seen(call, each, budget=share) for each in standings],
+        tasks=views_of(standings),
     )
 
 
-async def seen(call: Call, standing: Standing, *, budget: int | None = None) -> TaskView:
+async def seen(call: Call, standing: Standing) -> TaskView:
     """How a task stands, which its owner has now seen."""
-    if standing.handle.status.is_terminal or standing.handle.status is TaskStatus.WAITING_FOR_ANSWER:
-        await call.engine.see(standing.handle.task_id, owner=call.owner)
-    return view_of(standing) if budget is None else view_of(standing, budget=budget)
+    await see(call.engine, standing.handle, owner=call.owner)
+    return view_of(standing)
 
 
 def _characteristics(given: TaskArguments, config: SubAgentConfig) -> TaskCharacteristics:

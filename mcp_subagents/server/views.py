@@ -1,5 +1,6 @@
 """A task as it goes over the wire: the shape of `structuredContent`, and its schema."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
 
@@ -7,13 +8,13 @@ from pydantic import BaseModel, ConfigDict
 
 from mcp_subagents.delegation import Standing
 from mcp_subagents.server.addresses import result_uri
-from mcp_subagents.types import FailureType, TaskFailure, TaskHandle, TaskPriority, TaskStatus, TaskUsage
+from mcp_subagents.server.budget import BUDGET, clipped, shares, shortened
+from mcp_subagents.types import CancelKind, FailureType, TaskFailure, TaskHandle, TaskPriority, TaskStatus, TaskUsage
 
-BUDGET = 20_000
-"""Characters of results in one answer. More would flood the context of the model that reads it."""
-LEAST = 1_000
-"""What is left of each result when many share the budget."""
 LONGEST_DESCRIPTION = 1_000
+SHORTEST_DESCRIPTION = 120
+DESCRIPTIONS = 6_000
+"""Characters of descriptions in an answer about many tasks."""
 
 
 class View(BaseModel):
@@ -87,15 +88,27 @@ class ListView(View):
     """Tasks that are left out, since there are so many."""
 
 
-def view_of(standing: Standing, *, budget: int = BUDGET, whole_description: bool = False) -> TaskView:
-    """How a task is shown, its result cut down to `budget` characters."""
+def views_of(standings: Sequence[Standing]) -> list[TaskView]:
+    """How several tasks are shown in one answer, whose budget they share."""
+    parts = shares([_length(each.handle) for each in standings])
+    longest = max(SHORTEST_DESCRIPTION, min(LONGEST_DESCRIPTION, DESCRIPTIONS // max(1, len(standings))))
+    return [
+        view_of(each, budget=part, longest_description=longest) for each, part in zip(standings, parts, strict=True)
+    ]
+
+
+def view_of(
+    standing: Standing, *, budget: int = BUDGET, longest_description: int | None = LONGEST_DESCRIPTION
+) -> TaskView:
+    """How a task is shown, with at most `budget` characters of what it has to say: result, leftovers or questions."""
     task = standing.handle
     result, omitted = (None, 0) if task.result is None else shortened(task.result, budget)
-    longest = None if whole_description else LONGEST_DESCRIPTION
+    failure, not_found = (None, 0) if task.failure is None else _failure(task.failure, budget)
+    omitted += not_found
     return TaskView(
         task_id=task.task_id,
         subagent=task.subagent_name,
-        description=clipped(task.description, longest),
+        description=task.description if longest_description is None else clipped(task.description, longest_description),
         status=task.status,
         mode=task.mode,
         priority=task.priority,
@@ -107,8 +120,8 @@ def view_of(standing: Standing, *, budget: int = BUDGET, whole_description: bool
         result=result,
         result_omitted_chars=omitted,
         result_uri=result_uri(task.task_id),
-        questions=open_questions(task),
-        failure=None if task.failure is None else _failure(task.failure, budget),
+        questions=open_questions(task, budget),
+        failure=failure,
         usage=_usage(task.usage or TaskUsage()),
         activity=ActivityView(turns=task.turns, doing=standing.doing, last_activity_at=task.last_activity_at),
         queue_position=standing.queue_position,
@@ -116,65 +129,68 @@ def view_of(standing: Standing, *, budget: int = BUDGET, whole_description: bool
     )
 
 
-def open_questions(task: TaskHandle) -> list[QuestionView]:
+def open_questions(task: TaskHandle, budget: int = BUDGET) -> list[QuestionView]:
     """What the task waits to be told."""
     if task.status is not TaskStatus.WAITING_FOR_ANSWER:
         return []
     waiting = [each for each in task.questions if each.answer is None]
-    return [QuestionView(question_id=each.question_id, question=each.text) for each in waiting]
+    parts = shares([len(each.text) for each in waiting], budget)
+    return [
+        QuestionView(question_id=each.question_id, question=shortened(each.text, part)[0])
+        for each, part in zip(waiting, parts, strict=True)
+    ]
+
+
+def _length(task: TaskHandle) -> int:
+    """Characters of all that the task has to say."""
+    found = task.failure.partial_results if task.failure else ""
+    asked = sum(len(each.text) for each in task.questions if each.answer is None)
+    return len(task.result or "") + len(found) + asked
 
 
 def what_next(task: TaskHandle, omitted: int = 0) -> str:
-    """One sentence: what the caller can do now."""
+    """What the caller can do now, in a sentence."""
+    rest = f" All of it is at {result_uri(task.task_id)}; or ask for a part with continue_task_id." if omitted else ""
     match task.status:
-        case TaskStatus.COMPLETED if omitted:
-            return f"Use the result; all of it is at {result_uri(task.task_id)}."
         case TaskStatus.COMPLETED:
-            return "Use the result: check it, and put it in your own words."
+            return f"Use the result, but check it before you rely on it.{rest}"
         case TaskStatus.FAILED if task.failure is not None and task.failure.is_retryable:
-            return "It failed, but may succeed if you delegate it again; see failure for what was found until then."
+            return (
+                "It failed, but may succeed if you delegate it again; "
+                f"failure.partial_results has what it found until then.{rest}"
+            )
         case TaskStatus.FAILED:
-            return "It failed and would fail again unchanged: see failure.alternatives for what else you can do."
+            return f"It failed and would fail again unchanged: failure.alternatives says what else you can do.{rest}"
         case TaskStatus.CANCELLED:
-            return "It was cancelled; what it had found is in failure.partial_results."
+            return f"It was cancelled: failure.partial_results has what it found until then.{rest}"
         case TaskStatus.WAITING_FOR_ANSWER:
-            return f"It waits for you: answer with answer_subagent (task_id {task.task_id!r})."
+            each = " for each question_id" if sum(each.answer is None for each in task.questions) > 1 else ""
+            return f'It waits for you: call answer_subagent (task_id "{task.task_id}"){each}.'
+        case TaskStatus.RUNNING if task.cancel_requested is CancelKind.SOFT:
+            return (
+                f'It stops at its next turn: call wait_tasks (task_ids ["{task.task_id}"]) for what it found, '
+                "or hard_cancel_task if that takes too long."
+            )
         case TaskStatus.PENDING | TaskStatus.RUNNING | TaskStatus.RETRYING:
             return (
-                f"It goes on by itself, do not delegate it again: call wait_tasks (task_ids [{task.task_id!r}]) "
+                f'It goes on by itself, do not delegate it again: call wait_tasks (task_ids ["{task.task_id}"]) '
                 "when you need the result, or do something else first."
             )
 
 
-def shortened(text: str, budget: int) -> tuple[str, int]:
-    """`text` with its middle taken out if it is longer than `budget`, and how many characters that was."""
-    if len(text) <= budget:
-        return text, 0
-    tail = budget // 4
-    omitted = len(text) - budget
-    return f"{text[: budget - tail]}\n\n[… {omitted:,} characters left out …]\n\n{text[len(text) - tail :]}", omitted
-
-
-def clipped(text: str, longest: int | None) -> str:
-    return text if longest is None or len(text) <= longest else f"{text[: longest - 1]}…"
-
-
-def share_of(tasks: int) -> int:
-    """The part of the budget that each of so many results gets."""
-    return max(LEAST, BUDGET // max(1, tasks))
-
-
-def _failure(failure: TaskFailure, budget: int) -> FailureView:
-    return FailureView(
+def _failure(failure: TaskFailure, budget: int) -> tuple[FailureView, int]:
+    found, omitted = shortened(failure.partial_results, budget)
+    view = FailureView(
         failure_type=failure.failure_type,
         is_retryable=failure.is_retryable,
         message=failure.message,
         attempted=failure.attempted,
-        partial_results=shortened(failure.partial_results, budget)[0],
+        partial_results=found,
         alternatives=list(failure.alternatives),
         retries=failure.retries,
         retry_after=failure.retry_after,
     )
+    return view, omitted
 
 
 def _usage(usage: TaskUsage) -> UsageView:
@@ -187,12 +203,13 @@ def _usage(usage: TaskUsage) -> UsageView:
     )
 
 
+# `anyOf`, not a list of types: some hosts map schemas onto dialects with one type each.
 _TASK = {
     "task_id": {"type": "string"},
     "status": {"enum": [status.value for status in TaskStatus]},
-    "result": {"type": ["string", "null"]},
+    "result": {"anyOf": [{"type": "string"}, {"type": "null"}]},
     "questions": {"type": "array"},
-    "failure": {"type": ["object", "null"]},
+    "failure": {"anyOf": [{"type": "object"}, {"type": "null"}]},
     "usage": {"type": "object"},
     "next": {"type": "string"},
 }

@@ -1,40 +1,41 @@
 """What the model reads: a view in a few plain lines, complete without the structured form beside it."""
 
-from collections.abc import Sequence
 from datetime import datetime
 
-from mcp_subagents.server.views import FailureView, ListView, TaskView, WaitView, clipped
-from mcp_subagents.types import TaskHandle, TaskStatus
+from mcp_subagents.delegation import News, Unread
+from mcp_subagents.server.budget import clipped, left_out
+from mcp_subagents.server.views import FailureView, ListView, TaskView, WaitView
+from mcp_subagents.types import TaskStatus
 
 _LONGEST_LISTED = 120
-_MOST_NAMED = 3
 
 
-def task_in_words(view: TaskView) -> str:
+def task_in_words(view: TaskView, now: datetime) -> str:
     """One task, with all it has to say."""
-    lines = [f"Task {view.task_id} ({view.subagent}): {_status(view)}.", facts(view)]
+    lines = [f"Task {view.task_id} ({view.subagent}): {_status(view, now)}.", facts(view)]
     for question in view.questions:
         lines += ["", f"It asks (question_id {question.question_id}): {question.question}"]
     if view.result is not None:
-        lines += ["", view.result]
+        lines += ["", view.result or left_out(view.result_omitted_chars).strip()]
     if view.failure is not None:
-        lines += ["", *_failure(view.failure)]
+        lines += ["", *_failure(view.failure, view.result_omitted_chars)]
     return "\n".join([*lines, "", f"Next: {view.next}"])
 
 
-def wait_in_words(view: WaitView) -> str:
+def wait_in_words(view: WaitView, now: datetime) -> str:
     """Every task that was waited for."""
-    why = "; time is up, the others go on" if view.timed_out else ""
+    others = "it goes" if view.total - view.finished == 1 else "the others go"
+    why = f"; time is up, {others} on" if view.timed_out else ""
     head = f"{view.finished} of {view.total} {'task has' if view.total == 1 else 'tasks have'} ended{why}."
-    return "\n\n---\n\n".join([head, *(task_in_words(task) for task in view.tasks)])
+    return "\n\n---\n\n".join([head, *(task_in_words(task, now) for task in view.tasks)])
 
 
-def list_in_words(view: ListView) -> str:
+def list_in_words(view: ListView, now: datetime) -> str:
     """One line for each task."""
     if not view.tasks:
         return "No task is open."
     lines = [
-        f"- {task.task_id} ({task.subagent}): {_status(task)} · {facts(task)} · "
+        f"- {task.task_id} ({task.subagent}): {_status(task, now)} · {facts(task)} · "
         f"{clipped(' '.join(task.description.split()), _LONGEST_LISTED)}"
         for task in view.tasks
     ]
@@ -45,20 +46,24 @@ def list_in_words(view: ListView) -> str:
     return "\n".join([f"{len(view.tasks) + view.omitted} open:", *lines])
 
 
-def mail_in_words(unread: Sequence[TaskHandle]) -> str:
-    """One line on what nobody has looked at yet."""
-    asking = [task for task in unread if task.status is TaskStatus.WAITING_FOR_ANSWER]
-    ended = [task for task in unread if task.status.is_terminal]
-    said = [f"{len(ended)} finished{_named(ended)}"] if ended else []
-    said += [f"{len(asking)} {'asks' if len(asking) == 1 else 'ask'} you{_named(asking)}"] if asking else []
-    return f"Unread: {', '.join(said)}. See check_task."
+def mail_in_words(unread: Unread) -> str:
+    """One line on what nobody has looked at yet; nothing if there is none."""
+    asks = "asks" if unread.asking.count == 1 else "ask"
+    said = [
+        f"{news.count} {word}{_named(news)}"
+        for news, word in ((unread.ended, "finished"), (unread.asking, f"{asks} you"))
+        if news.count
+    ]
+    return f"Unread: {', '.join(said)}. See check_task." if said else ""
 
 
 def progress_in_words(view: TaskView) -> str:
     """How it goes, in one line."""
     if view.queue_position is not None and not view.activity.turns:
         return f"{view.activity.doing} · number {view.queue_position} in the queue"
-    turn = view.activity.turns + (view.status is TaskStatus.RUNNING)
+    # A turn counts as soon as the model has answered, and goes on while the tools it called are running.
+    calls_tools = view.activity.doing.startswith("calling ")
+    turn = view.activity.turns + (view.status is TaskStatus.RUNNING and not calls_tools)
     return " · ".join([f"turn {turn}", view.activity.doing, *_spent(view)])
 
 
@@ -75,16 +80,15 @@ def facts(view: TaskView) -> str:
     return " · ".join(said)
 
 
-def age(then: datetime, now: datetime) -> str:
-    return f"{_duration((now - then).total_seconds())} ago"
-
-
-def _status(view: TaskView) -> str:
+def _status(view: TaskView, now: datetime) -> str:
     match view.status:
         case TaskStatus.PENDING if view.queue_position:
             return f"queued, number {view.queue_position}"
         case TaskStatus.RUNNING:
-            return f"running, {view.activity.doing}"
+            # Slow is not stuck: a model that cannot tell gives up on a task, or delegates it twice.
+            heard_of = view.activity.last_activity_at or view.started_at or view.created_at
+            ago = max(0.0, (now - heard_of).total_seconds())
+            return f"running, {view.activity.doing}, last activity {_duration(ago)} ago"
         case TaskStatus.WAITING_FOR_ANSWER:
             return "waiting for your answer"
         case TaskStatus.RETRYING:
@@ -95,15 +99,15 @@ def _status(view: TaskView) -> str:
             return str(other)
 
 
-def _failure(failure: FailureView) -> list[str]:
+def _failure(failure: FailureView, omitted: int) -> list[str]:
     lines = [failure.message]
     if failure.attempted:
         lines.append(f"Tried: {failure.attempted}")
     if failure.retry_after is not None:
         lines.append(f"The provider asks to be left alone for {_duration(failure.retry_after)}.")
     lines += [f"You could: {each}" for each in failure.alternatives]
-    if failure.partial_results:
-        lines += ["", "What it had found until then:", failure.partial_results]
+    if found := failure.partial_results or (left_out(omitted).strip() if omitted else ""):
+        lines += ["", "What it had found until then:", found]
     return lines
 
 
@@ -128,7 +132,6 @@ def _duration(seconds: float) -> str:
     return f"{whole // 60} min {whole % 60} s" if whole < 3600 else f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def _named(tasks: Sequence[TaskHandle]) -> str:
-    ids = [task.task_id for task in tasks[:_MOST_NAMED]]
-    more = [f"and {len(tasks) - _MOST_NAMED} more"] if len(tasks) > _MOST_NAMED else []
-    return f" ({', '.join([*ids, *more])})"
+def _named(news: News) -> str:
+    more = news.count - len(news.first)
+    return f" ({', '.join([*news.first, *([f'and {more} more'] if more else [])])})"

@@ -44,13 +44,14 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Query:
-    """Which tasks to list; the oldest come first. Everything given must hold."""
+    """Which tasks to list; the oldest come first, unless said otherwise. Everything given must hold."""
 
     owner: str | None = None
     statuses: frozenset[TaskStatus] | None = None
     parent_id: str | None = None
     unread: bool | None = None
     limit: int = sys.maxsize
+    newest_first: bool = False
 
 
 class Store(Protocol):
@@ -78,8 +79,8 @@ class Store(Protocol):
         """What was recorded of a task, in order."""
         ...
 
-    async def last_entry(self, task_id: str) -> Entry | None:
-        """What was recorded of a task last."""
+    async def last_entry(self, task_id: str, kinds: frozenset[EntryKind] | None = None) -> Entry | None:
+        """What was recorded of a task last, of these kinds."""
         ...
 
     async def change(self, task_id: str, move: Move, *, lease: Lease | None = None) -> TaskRecord:

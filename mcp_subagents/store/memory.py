@@ -46,8 +46,8 @@ class MemoryStore:
         entries = self._journals.get(task_id, ())
         return [entry for entry in entries if kinds is None or entry.kind in kinds]
 
-    async def last_entry(self, task_id: str) -> Entry | None:
-        entries = self._journals.get(task_id)
+    async def last_entry(self, task_id: str, kinds: frozenset[EntryKind] | None = None) -> Entry | None:
+        entries = await self.journal(task_id, kinds)
         return entries[-1] if entries else None
 
     async def change(self, task_id: str, move: Move, *, lease: Lease | None = None) -> TaskRecord:
@@ -83,7 +83,8 @@ class MemoryStore:
         return ids.index(task_id) + 1 if task_id in ids else None
 
     async def select(self, query: Query) -> Sequence[TaskRecord]:
-        return [record for record in self._tasks.values() if _matches(record, query)][: query.limit]
+        tasks = reversed(self._tasks.values()) if query.newest_first else self._tasks.values()
+        return [record for record in tasks if _matches(record, query)][: query.limit]
 
     async def count(self, query: Query) -> int:
         return sum(_matches(record, query) for record in self._tasks.values())

@@ -83,12 +83,11 @@ class SqliteStore:
         return record
 
     async def journal(self, task_id: str, kinds: frozenset[EntryKind] | None = None) -> Sequence[Entry]:
-        wanted = "" if kinds is None else f" AND kind IN ({literals(kinds)})"
-        rows = self.file.rows(f"{_ENTRIES}{wanted} ORDER BY id", (task_id,))
+        rows = self.file.rows(f"{_ENTRIES}{_only(kinds)} ORDER BY id", (task_id,))
         return [entry_of(task_id, row) for row in rows]
 
-    async def last_entry(self, task_id: str) -> Entry | None:
-        rows = self.file.rows(f"{_ENTRIES} ORDER BY id DESC LIMIT 1", (task_id,))
+    async def last_entry(self, task_id: str, kinds: frozenset[EntryKind] | None = None) -> Entry | None:
+        rows = self.file.rows(f"{_ENTRIES}{_only(kinds)} ORDER BY id DESC LIMIT 1", (task_id,))
         return entry_of(task_id, rows[0]) if rows else None
 
     async def change(self, task_id: str, move: Move, *, lease: Lease | None = None) -> TaskRecord:
@@ -214,3 +213,7 @@ async def _leave(writer: Writer, life: Life) -> None:
         await writer.run(life.end)
     except StoreError as exc:
         logger.warning("could not say goodbye: %s", exc)  # the others notice by themselves
+
+
+def _only(kinds: frozenset[EntryKind] | None) -> str:
+    return "" if kinds is None else f" AND kind IN ({literals(kinds)})"

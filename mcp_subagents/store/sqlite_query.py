@@ -9,9 +9,10 @@ from mcp_subagents.types import TaskStatus
 
 
 def selection(query: Query) -> tuple[str, list[Any]]:
-    """Statement and values for the rows that `record_of` takes, the oldest first."""
+    """Statement and values for the rows that `record_of` takes, in their order."""
     where, values = _where(query)
-    return f"{tasks(_index(query))} WHERE {where} ORDER BY task.seq LIMIT ?", [*values, query.limit]
+    order = "DESC" if query.newest_first else "ASC"
+    return f"{tasks(_index(query))} WHERE {where} ORDER BY task.seq {order} LIMIT ?", [*values, query.limit]
 
 
 def counting(query: Query) -> tuple[str, list[Any]]:

@@ -17,7 +17,7 @@ from pydantic_ai.usage import RequestUsage
 
 from mcp_subagents.config import SubAgentConfig
 from mcp_subagents.engine import Engine
-from mcp_subagents.errors import UnknownSubagent, UnknownTask
+from mcp_subagents.errors import KeyTaken, UnknownSubagent, UnknownTask
 from mcp_subagents.journal import INTERRUPTED
 from mcp_subagents.records import EntryKind
 from mcp_subagents.store import Store
@@ -347,10 +347,11 @@ async def test_a_task_of_somebody_else_does_not_exist(store: Store):
             engine.hard_cancel,
             engine.history,
             engine.look,
-            engine.see,
         ):
             with pytest.raises(UnknownTask):
                 await asked(task_id, owner="mallory")
+        with pytest.raises(UnknownTask):
+            await engine.see(await engine.check(task_id), owner="mallory")
         with pytest.raises(UnknownTask):
             await engine.answer(task_id, "Yes.", owner="mallory")
         with pytest.raises(UnknownTask):
@@ -370,6 +371,15 @@ async def test_the_same_key_means_the_same_task(store: Store):
         first = await delegate(engine, idempotency_key="k")
         assert await delegate(engine, idempotency_key="k") == first
         assert await delegate(engine) != first
+
+
+async def test_a_key_of_another_task_is_a_mistake(store: Store):
+    async with at_work(store, subagent("42"), subagent("43", name="other")) as engine:
+        first = await delegate(engine, "One.", idempotency_key="k")
+        for wish in ({"description": "Two."}, {"description": "One.", "subagent": "other"}):
+            with pytest.raises(KeyTaken, match=rf"'k' belongs to task '{first}', which is about something else"):
+                await delegate(engine, **wish, idempotency_key="k")
+        assert await engine.count() == 1
 
 
 async def test_a_crash_in_an_attempt_leaves_the_engine_at_work(store: Store):

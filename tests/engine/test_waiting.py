@@ -115,7 +115,7 @@ async def test_what_ended_is_unread_until_it_is_seen(store: Store):
         task_id = await delegate(engine)
         await outcome(engine, task_id)
         assert await store.count(Query(owner="local", unread=True)) == 1
-        await engine.see(task_id)
+        await engine.see(await engine.check(task_id))
         assert await store.count(Query(owner="local", unread=True)) == 0
         assert (await engine.check(task_id)).result == "42"
 
@@ -149,6 +149,8 @@ async def test_a_task_can_be_asked_what_it_is_doing(store: Store):
     async with at_work(store, worker) as engine:
         task_id = await delegate(engine)
         await gate.reached.wait()
+        assert (await engine.look(task_id)).doing == "calling gate"
+        await engine.send(task_id, "Hurry.")
         assert (await engine.look(task_id)).doing == "calling gate"
         gate.open.set()
         await outcome(engine, task_id)

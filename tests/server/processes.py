@@ -29,7 +29,7 @@ def call(number: int, tool: str, /, *, modern: bool = False, **arguments: object
     return request(number, "tools/call", name=tool, arguments=arguments, **meta)
 
 
-def cancelled(number: int) -> dict[str, Any]:
+def cancelled(number: int | str) -> dict[str, Any]:
     return {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": number}}
 
 

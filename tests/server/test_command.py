@@ -12,7 +12,7 @@ from mcp.client import Client
 from mcp.client.sse import sse_client
 from processes import INITIALIZE, INITIALIZED, request, started
 
-pytestmark = pytest.mark.usefixtures("home")
+pytestmark = [pytest.mark.usefixtures("home"), pytest.mark.slow]
 
 
 @pytest.mark.parametrize("told_by", [signal.SIGTERM, signal.SIGINT, None], ids=["SIGTERM", "SIGINT", "hanging up"])

@@ -20,6 +20,9 @@ from mcp_subagents.errors import ConfigError
 from mcp_subagents.server.http import network_app
 from mcp_subagents.server.network import listen
 
+# Each starts a server.
+pytestmark = pytest.mark.slow
+
 JSON = {"content-type": "application/json", "accept": "application/json, text/event-stream"}
 
 

@@ -15,6 +15,9 @@ from processes import BARE, ENVELOPE, INITIALIZE, INITIALIZED, Talk, call, cance
 
 from mcp_subagents.server.stdio import OpenRequests
 
+# Each starts a server.
+pytestmark = pytest.mark.slow
+
 
 def text_of(answer: dict[str, Any]) -> tuple[int, str]:
     return answer["id"], answer["result"]["content"][0]["text"]

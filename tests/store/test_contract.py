@@ -119,7 +119,7 @@ async def test_an_unknown_task_cannot_be_read_or_changed(store: Store):
     with pytest.raises(UnknownTask):
         await store.read("nobody")
     with pytest.raises(UnknownTask):
-        await store.change("nobody", moves.see())
+        await store.change("nobody", moves.see(task().handle))
     with pytest.raises(UnknownTask):
         await store.append(nobody, [entry()])
 
@@ -139,6 +139,8 @@ async def test_the_journal_keeps_its_order_and_can_be_filtered(store: Store):
     assert await store.journal("t1", only) == [entry("1", EntryKind.TOOL_STARTED), entry("3")]
     assert await store.journal("t1", frozenset()) == []
     assert await store.last_entry("t1") == entry("4", EntryKind.TOOL_RESULT)
+    assert await store.last_entry("t1", only) == entry("3")
+    assert await store.last_entry("t1", frozenset({EntryKind.HISTORY})) is None
 
 
 async def test_journals_of_different_tasks_stay_apart(store: Store):
@@ -222,11 +224,11 @@ async def test_the_end_of_a_task_can_be_seen(store: Store):
     ended = await store.change("t1", complete(), lease=lease)
     assert ended.unread
 
-    seen = await store.change("t1", moves.see())
+    seen = await store.change("t1", moves.see(ended.handle))
 
     assert seen == replace(ended, unread=False)
     assert await store.read("t1") == seen
-    assert await store.change("t1", moves.see()) == seen
+    assert await store.change("t1", moves.see(ended.handle)) == seen
 
 
 async def test_a_lease_ends_when_the_task_is_taken_over(store: Store):
@@ -495,6 +497,7 @@ async def test_a_limit_bounds_the_list_but_not_the_count(store: Store):
     await add(store, *[task(f"t{number}") for number in range(5)])
 
     assert ids(await store.select(Query(limit=2))) == ["t0", "t1"]
+    assert ids(await store.select(Query(limit=2, newest_first=True))) == ["t4", "t3"]
     assert await store.count(Query(limit=2)) == 5
 
 

@@ -69,7 +69,7 @@ async def test_a_record_that_was_changed_behind_our_back_is_not_believed(path: P
         with pytest.raises(StoreDamaged, match="'t1'"):
             await store.read("t1")
         with pytest.raises(StoreDamaged, match="'t1'"):
-            await store.change("t1", moves.see())
+            await store.change("t1", moves.see(task().handle))
         with pytest.raises(StoreDamaged, match="'t1'"):
             await store.select(Query())
         assert await store.read("t2") == before

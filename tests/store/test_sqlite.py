@@ -115,7 +115,7 @@ async def test_a_change_that_changes_nothing_writes_nothing(path: Path):
         await add(store, task())
         with raw(path) as db:
             before = db.execute("PRAGMA data_version").fetchall()
-            await store.change("t1", moves.see())
+            await store.change("t1", moves.see(task().handle))
             await store.claim(Capacity(most=0, in_all=9), NOW)
             assert db.execute("PRAGMA data_version").fetchall() == before
 

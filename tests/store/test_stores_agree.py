@@ -106,7 +106,7 @@ MOVES: list[tuple[str, Move]] = [
     ("soft cancel", moves.cancel(CancelKind.SOFT, FAILURE, NOW)),
     ("hard cancel", moves.cancel(CancelKind.HARD, FAILURE, NOW + MINUTE)),
     ("stop", moves.stop(FAILURE, at=NOW, seconds=1.0)),
-    ("see", moves.see()),
+    ("see", lambda record: moves.see(record.handle)(record)),
 ]
 
 task_ids = st.sampled_from(TASKS)
