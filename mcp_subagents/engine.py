@@ -1,11 +1,11 @@
 """Submit, check, wait, answer, steer, cancel, list: everything a surface can ask for."""
 
-import json
 import logging
 import secrets
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
 import anyio
@@ -13,18 +13,20 @@ from anyio.abc import TaskStatus as StartStatus
 
 from mcp_subagents import moves, telemetry
 from mcp_subagents.agents import Roster
+from mcp_subagents.ancestry import adoptions, ancestors
 from mcp_subagents.config.limits import EngineSettings, Limits
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.delegation import ACTIVE, Standing, Submission, Waited, require_text
 from mcp_subagents.dispatch import Dispatcher
 from mcp_subagents.dispatch.local import LocalDispatcher
-from mcp_subagents.errors import DepthExceeded, LeaseLost, NotEnded, TaskEnded, UnknownTask
+from mcp_subagents.errors import DailyCostReached, LeaseLost, NotEnded, UnknownTask
 from mcp_subagents.failures import failure_of
 from mcp_subagents.housekeeping import Housekeeper
 from mcp_subagents.past import followed_up, stored_history, unfinished
 from mcp_subagents.prompts import first_prompt
 from mcp_subagents.records import Entry, EntryKind, Mail, TaskRecord
 from mcp_subagents.runner import Attempt, Surroundings
+from mcp_subagents.standing import standing_of
 from mcp_subagents.store import Capacity, Query, Store
 from mcp_subagents.transcripts import transcript_of
 from mcp_subagents.types import (
@@ -42,15 +44,6 @@ if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage
 
 logger = logging.getLogger(__name__)
-
-_AT_REST = {
-    TaskStatus.PENDING: "waiting for its turn",
-    TaskStatus.RETRYING: "waiting to try again",
-    TaskStatus.WAITING_FOR_ANSWER: "waiting for an answer",
-    TaskStatus.COMPLETED: "done",
-    TaskStatus.FAILED: "failed",
-    TaskStatus.CANCELLED: "cancelled",
-}
 
 
 class Engine:
@@ -79,6 +72,8 @@ class Engine:
             now=now,
             stay_at_hand=self._stay_at_hand,
             other_subagents=lambda name: sorted(set(roster.configs) - {name}),
+            delegates=self,
+            subagents=roster.configs,
         )
 
     async def submit(self, wanted: Submission, *, owner: str = "local") -> TaskHandle:
@@ -87,14 +82,17 @@ class Engine:
         Raises:
             UnknownSubagent: there is no subagent of that name.
             TooManyTasks: the owner has too many open tasks.
-            DepthExceeded: the task is too far below the host's.
+            DepthExceeded, DescendantsExceeded: the task is too far below the host's, or one too many.
+            TaskEnded: its parent has ended, or was told to stop.
+            DailyCostReached: what may be spent in a day is spent.
             UnknownTask, NotEnded: there is nothing to follow up.
         """
         self._wakers.require_open()
         require_text("owner", owner)
         config = self._roster.config(wanted.subagent)
-        limits = Limits.of(config.get("limits"), self._settings.limits)
-        depth = await self._depth_below(wanted.parent_id, owner, limits)
+        await self._check_the_day()
+        parent = None if wanted.parent_id is None else await self._owned(wanted.parent_id, owner)
+        above = [] if parent is None else [parent, *await ancestors(self._store, parent.handle)]
         now = self._now()
         record = TaskRecord(
             handle=TaskHandle(
@@ -106,7 +104,7 @@ class Engine:
                 mode=wanted.mode,
                 owner=owner,
                 parent_id=wanted.parent_id,
-                depth=depth,
+                depth=len(above),
             ),
             due_at=now,
             definition=self._roster.definition(wanted.subagent),
@@ -119,7 +117,9 @@ class Engine:
         entries = [moves.event(record, MessageType.TASK_ASSIGNED, {}, now, from_host=True)]
         if wanted.continues:
             entries.append(await self._follow_up(wanted, owner, config))
-        stored = await self._store.create(record, entries, most_open=self._settings.max_open_tasks)
+        adopted = adoptions(record.task_id, len(above), above, self._limits_of)
+        most = self._settings.max_open_tasks
+        stored = await self._store.create(record, entries, most_open=most, above=adopted)
         self._dispatcher.ring()
         return stored.handle
 
@@ -129,16 +129,21 @@ class Engine:
 
     async def look(self, task_id: str, *, owner: str = "local") -> Standing:
         """The task as it stands, with what it is doing and its place in the queue. Raises: `UnknownTask`."""
-        return await self._standing(await self._owned(task_id, owner))
+        return await standing_of(self._store, await self._owned(task_id, owner))
 
     async def active(self, *, owner: str = "local") -> Sequence[Standing]:
-        """How the owner's tasks stand that have not ended, the oldest first."""
-        records = await self._store.select(Query(owner=owner, statuses=ACTIVE))
-        return [await self._standing(record) for record in records]
+        """How the owner's tasks stand that have not ended, the oldest first; not those that subagents delegated."""
+        records = await self._store.select(Query(owner=owner, statuses=ACTIVE, on_top=True))
+        return [await standing_of(self._store, record) for record in records]
+
+    async def children(self, task_id: str, *, owner: str = "local") -> Sequence[Standing]:
+        """How the tasks stand that a task has delegated and that have not ended, the oldest first."""
+        records = await self._store.select(Query(owner=owner, parent_id=task_id, statuses=ACTIVE))
+        return [await standing_of(self._store, record) for record in records]
 
     async def unread(self, *, owner: str = "local") -> Sequence[TaskHandle]:
-        """The owner's tasks that ended or asked, and nobody has seen it yet."""
-        return [record.handle for record in await self._store.select(Query(owner=owner, unread=True))]
+        """The owner's tasks that ended or asked, and nobody has seen it yet; not those that subagents delegated."""
+        return [record.handle for record in await self._store.select(Query(owner=owner, unread=True, on_top=True))]
 
     async def list(self, *, owner: str = "local", statuses: frozenset[TaskStatus] = ACTIVE) -> Sequence[TaskHandle]:
         """The owner's tasks in these states, the oldest first."""
@@ -263,6 +268,8 @@ class Engine:
             # Nobody waits for a task to run on, and nothing falls due by it.
             self._wakers.wake(record.task_id)
             self._dispatcher.ring()
+        if record.handle.status.is_terminal and record.tree is not None and record.tree.children:
+            self._housekeeper.hurry()
         if record.handle.status.is_terminal or record.process not in {None, self._store.process}:
             self._dispatcher.abort(record.task_id)
 
@@ -293,36 +300,25 @@ class Engine:
         record = await self._owned(task_id, owner)
         return transcript_of(record.handle, await self._store.journal(task_id))
 
-    async def _standing(self, record: TaskRecord) -> Standing:
-        handle = record.handle
-        if handle.status is TaskStatus.RUNNING:
-            return Standing(handle=handle, doing=doing(await self._store.last_entry(handle.task_id)))
-        queued = handle.status in (TaskStatus.PENDING, TaskStatus.RETRYING)
-        position = await self._store.queue_position(handle.task_id) if queued else None
-        return Standing(handle=handle, doing=_AT_REST[handle.status], queue_position=position)
-
     async def _owned(self, task_id: str, owner: str) -> TaskRecord:
         record = await self._store.read(task_id)
         if record.handle.owner != owner:
             raise UnknownTask(task_id)
         return record
 
+    async def _check_the_day(self) -> None:
+        most = self._settings.daily_cost_usd
+        if most is not None and await self._store.spent(self._now().date()) >= Decimal(str(most)):
+            raise DailyCostReached(most)
+
+    def _limits_of(self, record: TaskRecord) -> Limits:
+        return Limits.of(record.limits, self._settings.limits)
+
     async def _follow_up(self, wanted: Submission, owner: str, config: SubAgentConfig) -> Entry:
         past = (await self._owned(wanted.continues, owner)).handle
         if not past.status.is_terminal:
             raise NotEnded(past)
         return await followed_up(self._store, past.task_id, first_prompt(config, wanted.description), self._now())
-
-    async def _depth_below(self, parent_id: str | None, owner: str, limits: Limits) -> int:
-        if parent_id is None:
-            return 0
-        parent = (await self._owned(parent_id, owner)).handle
-        if parent.status.is_terminal or parent.cancel_requested is not None:
-            raise TaskEnded(parent)
-        depth = parent.depth + 1
-        if depth > limits.depth:
-            raise DepthExceeded(limits.depth)
-        return depth
 
     @asynccontextmanager
     async def _stay_at_hand(self, task_id: str) -> AsyncGenerator[Capacity]:
@@ -331,12 +327,6 @@ class Engine:
                 while (await self._store.read(task_id)).handle.status is TaskStatus.WAITING_FOR_ANSWER:
                     await waker.changed()
             yield self._dispatcher.capacity(1)
-
-
-def doing(last: Entry | None) -> str:
-    """What a running task is doing, by what its journal says last."""
-    tool = json.loads(last.body)["tool"] if last is not None and last.kind is EntryKind.TOOL_STARTED else None
-    return f"calling {tool}" if tool else "asking the model"
 
 
 Now = Callable[[], datetime]

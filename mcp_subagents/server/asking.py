@@ -7,8 +7,8 @@ from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, Inpu
 
 from mcp_subagents.errors import NotWaiting
 from mcp_subagents.server.calls import Call
-from mcp_subagents.server.views import QuestionView, open_questions
 from mcp_subagents.types import TaskHandle
+from mcp_subagents.views import QuestionView, open_questions
 
 _FORM = {"type": "object", "properties": {"answer": {"type": "string", "title": "Answer"}}, "required": ["answer"]}
 

@@ -7,13 +7,13 @@ from typing import Any
 from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult, InputRequiredResult, TextContent
 
+from mcp_subagents.arguments import Given, parsed
 from mcp_subagents.errors import SubagentsError
-from mcp_subagents.server.arguments import Given, parsed
 from mcp_subagents.server.calls import Call, DeliverySettings
 from mcp_subagents.server.room import EngineRoom
 from mcp_subagents.server.tools import Answer
-from mcp_subagents.server.views import ListView, TaskView, WaitView
-from mcp_subagents.server.words import list_in_words, mail_in_words, task_in_words, wait_in_words
+from mcp_subagents.views import ListView, TaskView, WaitView
+from mcp_subagents.words import list_in_words, mail_in_words, task_in_words, wait_in_words
 
 logger = logging.getLogger(__name__)
 

@@ -9,15 +9,15 @@ from typing import Any
 from mcp_types import CallToolResult, ElicitResult
 from pydantic import ValidationError
 
+from mcp_subagents.arguments import TaskArguments, WaitArguments, parsed
 from mcp_subagents.errors import UnknownTask
-from mcp_subagents.server.arguments import TaskArguments, WaitArguments, parsed
 from mcp_subagents.server.asking import form_request, pass_on
 from mcp_subagents.server.calls import Call
 from mcp_subagents.server.desk import Desk
 from mcp_subagents.server.native import Native
 from mcp_subagents.server.tools import Tools, seen, waited_for
-from mcp_subagents.server.views import open_questions
 from mcp_subagents.types import TaskHandle, TaskStatus, utc_now
+from mcp_subagents.views import open_questions
 
 _WAIT = "wait."
 _LONGEST_ID = 4_000

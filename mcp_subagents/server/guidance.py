@@ -5,10 +5,10 @@ from typing import Any, cast
 
 from mcp.server.mcpserver import MCPServer
 
+from mcp_subagents.addresses import AGENTS
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.prompts import get_subagent_system_prompt
-from mcp_subagents.server.addresses import AGENTS
-from mcp_subagents.server.views import clipped
+from mcp_subagents.views import clipped
 
 LONGEST = 2_000
 """Characters of instructions; some hosts cut them at 2 KB."""

@@ -10,9 +10,8 @@ from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetad
 from mcp_types import ToolAnnotations
 
 from mcp_subagents import prompts
-from mcp_subagents.config.subagent import SubAgentConfig
-from mcp_subagents.server.addresses import AGENTS
-from mcp_subagents.server.arguments import (
+from mcp_subagents.addresses import AGENTS
+from mcp_subagents.arguments import (
     AnswerArguments,
     Arguments,
     MessageArguments,
@@ -22,9 +21,10 @@ from mcp_subagents.server.arguments import (
     WaitArguments,
     schema_of,
 )
+from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.server.desk import Desk, ToolMethod
 from mcp_subagents.server.tools import Tools
-from mcp_subagents.server.views import LIST_OUTLINE, TASK_OUTLINE, WAIT_OUTLINE, clipped
+from mcp_subagents.views import LIST_OUTLINE, TASK_OUTLINE, WAIT_OUTLINE, clipped
 
 _LONGEST_ROSTER = 800
 _LONGEST_PURPOSE = 160

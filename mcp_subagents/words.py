@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from mcp_subagents.server.views import FailureView, ListView, TaskView, WaitView, clipped
 from mcp_subagents.types import TaskHandle, TaskStatus
+from mcp_subagents.views import FailureView, ListView, TaskView, WaitView, clipped
 
 _LONGEST_LISTED = 120
 _MOST_NAMED = 3
@@ -83,6 +83,8 @@ def _status(view: TaskView) -> str:
     match view.status:
         case TaskStatus.PENDING if view.queue_position:
             return f"queued, number {view.queue_position}"
+        case TaskStatus.PENDING:
+            return f"pending, {view.activity.doing}"
         case TaskStatus.RUNNING:
             return f"running, {view.activity.doing}"
         case TaskStatus.WAITING_FOR_ANSWER:

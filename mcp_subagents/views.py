@@ -5,8 +5,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from mcp_subagents.addresses import result_uri
 from mcp_subagents.delegation import Standing
-from mcp_subagents.server.addresses import result_uri
 from mcp_subagents.types import FailureType, TaskFailure, TaskHandle, TaskPriority, TaskStatus, TaskUsage
 
 BUDGET = 20_000
@@ -109,7 +109,7 @@ def view_of(standing: Standing, *, budget: int = BUDGET, whole_description: bool
         result_uri=result_uri(task.task_id),
         questions=open_questions(task),
         failure=None if task.failure is None else _failure(task.failure, budget),
-        usage=_usage(task.usage or TaskUsage()),
+        usage=_usage(standing.usage),
         activity=ActivityView(turns=task.turns, doing=standing.doing, last_activity_at=task.last_activity_at),
         queue_position=standing.queue_position,
         next=what_next(task, omitted),
