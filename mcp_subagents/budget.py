@@ -52,8 +52,13 @@ class Meter:
         return f"{self}: {_amount(self.limit, max(self.most - self.used, 0))} left"
 
 
-def meters(limits: Limits, spent: Spent, *, asked: int = 0, is_own: bool = True) -> list[Meter]:
-    """How a task stands with its limits, when `asked` more requests are under way below it."""
+def meters(
+    limits: Limits, spent: Spent, *, asked: int = 0, is_own: bool = True, only_near: bool = False
+) -> list[Meter]:
+    """How a task stands with its limits, when `asked` more requests are under way below it.
+
+    With `only_near`, those limits are left out of which there is nothing to say yet.
+    """
     usage = spent.usage
     known: list[tuple[str, str, float | None, float]] = [
         ("requests", "model requests", limits.requests, usage.requests + asked),
@@ -67,7 +72,7 @@ def meters(limits: Limits, spent: Spent, *, asked: int = 0, is_own: bool = True)
     return [
         Meter(limit=limit, what=what, used=used, most=most, is_own=is_own)
         for limit, what, most, used in known
-        if most is not None
+        if most is not None and (not only_near or used >= min(_NEAR * most, most - 1))
     ]
 
 
@@ -135,10 +140,11 @@ class Budget:
     async def _measure(self, record: TaskRecord, usage: TaskUsage, again: int = 0) -> Sequence[Meter]:
         own = Spent(usage=usage, seconds=self._active)
         if record.tree is not None:
-            alone = record.with_handle(replace(record.handle, usage=None), tree=replace(record.tree, awaited=()))
-            below = await spent_by(self._store, alone)
+            others = record.with_handle(replace(record.handle, usage=None), tree=replace(record.tree, awaited=()))
+            below = await spent_by(self._store, others)
             own = Spent(usage=usage.plus(below.usage), seconds=below.seconds)
-        levels = [meters(self.limits, own, asked=self._under_way[record.task_id])]
+        alone = record.tree is None and record.handle.parent_id is None
+        levels = [meters(self.limits, own, asked=self._under_way[record.task_id], only_near=alone)]
         if record.handle.parent_id is not None:
             above = await ancestors(self._store, record.handle)
             if any(each.handle.status.is_terminal for each in above):
@@ -149,7 +155,7 @@ class Budget:
                 asked = self._under_way[each.task_id]
                 levels.append(meters(self._limits_of(each), spent, asked=asked, is_own=False))
         every = [meter for level in levels for meter in level]
-        if record.tree is not None or record.handle.parent_id is not None:
+        if not alone:
             self._tighten(every, usage, again)
         return every
 
