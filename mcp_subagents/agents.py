@@ -17,6 +17,7 @@ from mcp_subagents.config.spec import PYTHON_ONLY, SubAgentSpec
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.errors import ConfigError, UnknownSubagent
 from mcp_subagents.journal import JournalledTools
+from mcp_subagents.nesting import delegation_tools, delegation_toolset
 from mcp_subagents.prompts import SUBAGENT_SYSTEM_PROMPT
 
 
@@ -31,6 +32,8 @@ class CompiledSubAgent:
     """The pydantic-ai agent."""
     is_ours: bool = False
     """Whether we built the agent, with our tools in it; to one that somebody else built, each run adds them."""
+    delegation: object | None = None
+    """The toolset with which it delegates itself, if it may."""
 
 
 _HOME = frozenset({"api.openai.com", "api.anthropic.com"})
@@ -90,22 +93,25 @@ class Roster:
             config = (
                 self.config(name) if definition is None else SubAgentSpec.model_validate_json(definition).to_config()
             )
-            self._compiled[key] = _compile(config, self._default_model)
+            self._compiled[key] = _compile(config, self._default_model, self._configs)
         return self._compiled[key]
 
 
-def _compile(config: SubAgentConfig, default_model: "str | Model | None") -> CompiledSubAgent:
+def _compile(
+    config: SubAgentConfig, default_model: "str | Model | None", others: Mapping[str, SubAgentConfig]
+) -> CompiledSubAgent:
     name = config.get("name", "")
     return CompiledSubAgent(
         name=name,
         description=config.get("description", ""),
         config=config,
-        agent=_agent(config, default_model),
+        agent=_agent(config, default_model, others),
         is_ours=not {"agent", "agent_factory"} & config.keys(),
+        delegation=delegation_toolset(config.get("subagents", ()), others) if config.get("subagents") else None,
     )
 
 
-def _agent(config: SubAgentConfig, default_model: "str | Model | None") -> Any:
+def _agent(config: SubAgentConfig, default_model: "str | Model | None", others: Mapping[str, SubAgentConfig]) -> Any:
     if (ready := config.get("agent")) is not None:
         return ready
     if (factory := config.get("agent_factory")) is not None:
@@ -118,6 +124,7 @@ def _agent(config: SubAgentConfig, default_model: "str | Model | None") -> Any:
         )
     given: dict[str, Any] = dict(config.get("agent_kwargs", {}))
     given["tools"] = [*given.get("tools", ()), *([ASK_PARENT] if may_ever_ask(config) else ())]
+    given["tools"] += delegation_tools(config.get("subagents", ()), others)
     given["capabilities"] = [*given.get("capabilities", ()), JournalledTools()]
     return Agent[Any, Any](
         model,

@@ -1,8 +1,10 @@
 """The tool with which a subagent asks its parent."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic_ai import CallDeferred, FunctionToolset, RunContext, Tool, ToolFailed
+from pydantic_ai.messages import ModelMessage, ToolCallPart
 
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.journal import journal_at_work
@@ -20,6 +22,13 @@ async def ask_parent(ctx: RunContext[Any], question: str) -> str:
 ASK_PARENT = Tool[Any](ask_parent, metadata={"asks_parent": True})
 ASKING = FunctionToolset[Any]([ASK_PARENT])
 """For agents that others have built."""
+
+
+def questions_before(history: Sequence[ModelMessage], call_id: str | None) -> int:
+    """How many questions a task has asked before the call of this id."""
+    calls = (part for message in history for part in message.parts if isinstance(part, ToolCallPart))
+    asked = [call.tool_call_id for call in calls if call.tool_name == ASK_PARENT.name]
+    return asked.index(call_id) if call_id in asked else len(asked)
 
 
 def may_ever_ask(config: SubAgentConfig) -> bool:

@@ -1,10 +1,10 @@
 """What a surface hands to an engine, and what it gets back: values only, so that they cost nothing to import."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
 
-from mcp_subagents.types import TaskHandle, TaskPriority, TaskStatus
+from mcp_subagents.types import TaskHandle, TaskPriority, TaskStatus, TaskUsage
 
 ACTIVE = frozenset(status for status in TaskStatus if not status.is_terminal)
 """The states of a task that has not ended."""
@@ -52,6 +52,28 @@ class Standing:
     """What it is doing just now, in a few words."""
     queue_position: int | None = None
     """Its place in the queue, from 1, while it waits for its turn."""
+    usage: TaskUsage = field(default_factory=TaskUsage)
+    """What it has used, together with all tasks below it."""
+
+
+class Delegates(Protocol):
+    """Who takes tasks on, as far as a subagent that delegates is concerned. See `Engine` for what is promised."""
+
+    async def submit(self, wanted: Submission, *, owner: str) -> TaskHandle: ...
+
+    async def look(self, task_id: str, *, owner: str) -> Standing: ...
+
+    async def children(self, task_id: str, *, owner: str) -> Sequence[Standing]: ...
+
+    async def see(self, shown: TaskHandle, *, owner: str) -> None: ...
+
+    async def answer(self, task_id: str, text: str, *, question_id: str, owner: str) -> TaskHandle: ...
+
+    async def send(self, task_id: str, text: str, *, owner: str) -> TaskHandle: ...
+
+    async def soft_cancel(self, task_id: str, *, owner: str) -> TaskHandle: ...
+
+    async def hard_cancel(self, task_id: str, *, owner: str) -> TaskHandle: ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,6 +5,7 @@ import secrets
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
 import anyio
@@ -12,19 +13,21 @@ from anyio.abc import TaskStatus as StartStatus
 
 from mcp_subagents import moves, telemetry
 from mcp_subagents.agents import Roster
+from mcp_subagents.ancestry import adoptions, ancestors
 from mcp_subagents.config.limits import EngineSettings, Limits
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.delegation import ACTIVE, Standing, Submission, Unread, Waited, require_text
 from mcp_subagents.dispatch import Dispatcher
-from mcp_subagents.dispatch.local import LocalDispatcher
-from mcp_subagents.errors import DepthExceeded, KeyTaken, LeaseLost, NotEnded, TaskEnded, UnknownTask
+from mcp_subagents.dispatching import MakeDispatcher, Now, in_this_process
+from mcp_subagents.errors import DailyCostReached, KeyTaken, LeaseLost, NotEnded, UnknownTask
 from mcp_subagents.failures import failure_of
 from mcp_subagents.housekeeping import Housekeeper
-from mcp_subagents.looking import standing, unread
+from mcp_subagents.looking import unread
 from mcp_subagents.past import followed_up, stored_history, unfinished
 from mcp_subagents.prompts import first_prompt
 from mcp_subagents.records import Entry, EntryKind, Mail, TaskRecord
 from mcp_subagents.runner import Attempt, Surroundings
+from mcp_subagents.standing import standing_of
 from mcp_subagents.store import Capacity, Query, Store
 from mcp_subagents.transcripts import transcript_of
 from mcp_subagents.types import (
@@ -70,6 +73,8 @@ class Engine:
             now=now,
             stay_at_hand=self._stay_at_hand,
             other_subagents=lambda name: sorted(set(roster.configs) - {name}),
+            delegates=self,
+            subagents=roster.configs,
         )
 
     async def submit(self, wanted: Submission, *, owner: str = "local") -> TaskHandle:
@@ -78,15 +83,18 @@ class Engine:
         Raises:
             UnknownSubagent: there is no subagent of that name.
             TooManyTasks: the owner has too many open tasks.
-            DepthExceeded: the task is too far below the host's.
+            DepthExceeded, DescendantsExceeded: the task is too far below the host's, or one too many.
+            TaskEnded: its parent has ended, or was told to stop.
+            DailyCostReached: what may be spent in a day is spent.
             UnknownTask, NotEnded: there is nothing to follow up.
             KeyTaken: the owner has another task with that key.
         """
         self._wakers.require_open()
         require_text("owner", owner)
         config = self._roster.config(wanted.subagent)
-        limits = Limits.of(config.get("limits"), self._settings.limits)
-        depth = await self._depth_below(wanted.parent_id, owner, limits)
+        await self._check_the_day()
+        parent = None if wanted.parent_id is None else await self._owned(wanted.parent_id, owner)
+        above = [] if parent is None else [parent, *await ancestors(self._store, parent.handle)]
         now = self._now()
         record = TaskRecord(
             handle=TaskHandle(
@@ -98,7 +106,7 @@ class Engine:
                 mode=wanted.mode,
                 owner=owner,
                 parent_id=wanted.parent_id,
-                depth=depth,
+                depth=len(above),
             ),
             due_at=now,
             definition=self._roster.definition(wanted.subagent),
@@ -111,8 +119,9 @@ class Engine:
         entries = [moves.event(record, MessageType.TASK_ASSIGNED, {}, now, from_host=True)]
         if wanted.continues:
             entries.append(await self._follow_up(wanted, owner, config))
-        stored = await self._store.create(record, entries, most_open=self._settings.max_open_tasks)
-        if _wish(stored) != _wish(record):
+        adopted = adoptions(record.task_id, len(above), above, self._limits_of)
+        stored = await self._store.create(record, entries, most_open=self._settings.max_open_tasks, above=adopted)
+        if stored.wish != record.wish:
             raise KeyTaken(stored.handle, wanted.idempotency_key)
         self._dispatcher.ring()
         return stored.handle
@@ -123,15 +132,20 @@ class Engine:
 
     async def look(self, task_id: str, *, owner: str = "local") -> Standing:
         """The task as it stands, with what it is doing and its place in the queue. Raises: `UnknownTask`."""
-        return await standing(self._store, await self._owned(task_id, owner))
+        return await standing_of(self._store, await self._owned(task_id, owner))
 
     async def active(self, *, owner: str = "local") -> Sequence[Standing]:
-        """How the owner's tasks stand that have not ended, the oldest first."""
-        records = await self._store.select(Query(owner=owner, statuses=ACTIVE))
-        return [await standing(self._store, record) for record in records]
+        """How the owner's tasks stand that have not ended, the oldest first; not those that subagents delegated."""
+        records = await self._store.select(Query(owner=owner, statuses=ACTIVE, on_top=True))
+        return [await standing_of(self._store, record) for record in records]
+
+    async def children(self, task_id: str, *, owner: str = "local") -> Sequence[Standing]:
+        """How the tasks stand that a task has delegated and that have not ended, the oldest first."""
+        records = await self._store.select(Query(owner=owner, parent_id=task_id, statuses=ACTIVE))
+        return [await standing_of(self._store, record) for record in records]
 
     async def unread(self, *, owner: str = "local") -> Unread:
-        """Which of the owner's tasks have ended or asked, and nobody has seen it yet."""
+        """Which of the owner's tasks have ended or asked, and nobody has seen it yet; not those of subagents."""
         return await unread(self._store, owner)
 
     async def list(self, *, owner: str = "local", statuses: frozenset[TaskStatus] = ACTIVE) -> Sequence[TaskHandle]:
@@ -140,8 +154,8 @@ class Engine:
 
     async def latest(self, most: int, *, owner: str = "local") -> Sequence[TaskHandle]:
         """The owner's tasks in any state, the newest first."""
-        query = Query(owner=owner, newest_first=True, limit=most)
-        return [record.handle for record in await self._store.select(query)]
+        newest = await self._store.select(Query(owner=owner, newest_first=True, limit=most))
+        return [record.handle for record in newest]
 
     async def count(self, *, owner: str = "local") -> int:
         """How many tasks the owner has, ended ones included."""
@@ -273,6 +287,8 @@ class Engine:
             # Nobody waits for a task to run on, and nothing falls due by it.
             self._wakers.wake(record.task_id)
             self._dispatcher.ring()
+        if record.handle.status.is_terminal and record.tree is not None and record.tree.children:
+            self._housekeeper.hurry()
         if record.handle.status.is_terminal or record.process not in {None, self._store.process}:
             self._dispatcher.abort(record.task_id)
 
@@ -300,8 +316,8 @@ class Engine:
 
     async def transcript(self, task_id: str, *, owner: str = "local") -> str:
         """What happened in the task, as a person reads it; without secrets."""
-        record = await self._owned(task_id, owner)
-        return await transcript_of(record.handle, await self._store.journal(task_id))
+        handle = await self.check(task_id, owner=owner)
+        return await transcript_of(handle, await self._store.journal(task_id))
 
     async def _owned(self, task_id: str, owner: str) -> TaskRecord:
         record = await self._store.read(task_id)
@@ -309,22 +325,19 @@ class Engine:
             raise UnknownTask(task_id)
         return record
 
+    async def _check_the_day(self) -> None:
+        most = self._settings.daily_cost_usd
+        if most is not None and await self._store.spent(self._now().date()) >= Decimal(str(most)):
+            raise DailyCostReached(most)
+
+    def _limits_of(self, record: TaskRecord) -> Limits:
+        return Limits.of(record.limits, self._settings.limits)
+
     async def _follow_up(self, wanted: Submission, owner: str, config: SubAgentConfig) -> Entry:
         past = (await self._owned(wanted.continues, owner)).handle
         if not past.status.is_terminal:
             raise NotEnded(past)
         return await followed_up(self._store, past.task_id, first_prompt(config, wanted.description), self._now())
-
-    async def _depth_below(self, parent_id: str | None, owner: str, limits: Limits) -> int:
-        if parent_id is None:
-            return 0
-        parent = (await self._owned(parent_id, owner)).handle
-        if parent.status.is_terminal or parent.cancel_requested is not None:
-            raise TaskEnded(parent)
-        depth = parent.depth + 1
-        if depth > limits.depth:
-            raise DepthExceeded(limits.depth)
-        return depth
 
     @asynccontextmanager
     async def _stay_at_hand(self, task_id: str) -> AsyncGenerator[Capacity]:
@@ -333,26 +346,6 @@ class Engine:
                 while (await self._store.read(task_id)).handle.status is TaskStatus.WAITING_FOR_ANSWER:
                     await waker.changed()
             yield self._dispatcher.capacity(1)
-
-
-def _wish(record: TaskRecord) -> tuple[str, str, str]:
-    """What a task is about; a call with the key of another wish is a mistake, not a repetition."""
-    return record.handle.subagent_name, record.handle.description, record.continues
-
-
-Now = Callable[[], datetime]
-MakeDispatcher = Callable[[Store, Roster, EngineSettings, Now], Dispatcher]
-
-
-def in_this_process(store: Store, roster: Roster, settings: EngineSettings, now: Now) -> Dispatcher:
-    """The dispatcher that runs tasks right here."""
-    return LocalDispatcher(
-        store,
-        max_concurrency=settings.max_concurrency,
-        per_subagent={name: most for name, config in roster.configs.items() if (most := config.get("max_concurrency"))},
-        resident=roster.resident,
-        now=now,
-    )
 
 
 @asynccontextmanager

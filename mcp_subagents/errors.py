@@ -16,10 +16,13 @@ SubagentsError
 ├── KeyTaken               the calling model: use a key of its own for each task
 ├── TooManyTasks           the calling model: wait for some to end
 ├── DepthExceeded          the calling model: do it yourself
+├── DescendantsExceeded    the calling model: do it yourself
+├── DailyCostReached       the operator: allow more, or wait until tomorrow
 ├── IncompleteAnswer       the calling model or the operator: the answer is empty or was cut off
 ├── IllegalTransition      us: a bug
 ├── StopRequested          nobody: the task was told to stop, and does
 ├── MailWaiting            nobody: the task has something left to read before it ends
+├── ChildrenOpen           nobody: the task has to be told of its open children before it ends
 └── LeaseLost              nobody: a later attempt owns the task; stop quietly
 """
 
@@ -150,8 +153,28 @@ class TooManyTasks(SubagentsError):
 class DepthExceeded(SubagentsError):
     """A task may not delegate any further down."""
 
+    def __init__(self, most: float) -> None:
+        super().__init__(f"Tasks may be delegated {most:g} levels deep at the most. Do this part yourself.")
+
+
+class DescendantsExceeded(SubagentsError):
+    """So many tasks have been delegated below one task that no more are taken."""
+
     def __init__(self, most: int) -> None:
-        super().__init__(f"Tasks may be delegated {most} levels deep at the most. Do this part yourself.")
+        super().__init__(
+            f"{most:g} tasks have been delegated below one task of the host, which is the most allowed. "
+            "Do this part yourself, or go on with what you have."
+        )
+
+
+class DailyCostReached(SubagentsError):
+    """What may be spent in a day is spent."""
+
+    def __init__(self, most: float) -> None:
+        super().__init__(
+            f"The tasks of this server have used up the ${most:.2f} that they may cost in a day (UTC). "
+            "Wait until tomorrow, or have daily_cost_usd raised."
+        )
 
 
 class StopRequested(SubagentsError):
@@ -168,6 +191,14 @@ class MailWaiting(SubagentsError):
     def __init__(self, mail: "Sequence[Mail]") -> None:
         self.mail = mail
         super().__init__(f"{len(mail)} unread messages")
+
+
+class ChildrenOpen(SubagentsError):
+    """The task was about to end, but tasks that it has delegated are still open."""
+
+    def __init__(self, task_ids: "Iterable[str]") -> None:
+        self.task_ids = tuple(task_ids)
+        super().__init__(f"{len(self.task_ids)} open children")
 
 
 class LeaseLost(SubagentsError):

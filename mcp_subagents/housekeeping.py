@@ -15,7 +15,7 @@ from mcp_subagents.grace import Grace
 from mcp_subagents.past import unfinished
 from mcp_subagents.records import Lease
 from mcp_subagents.store import Query, Store
-from mcp_subagents.types import FailureType, TaskStatus
+from mcp_subagents.types import CancelKind, FailureType, TaskStatus
 
 logger = logging.getLogger(__name__)
 
@@ -39,15 +39,21 @@ class Housekeeper:
         self.grace = Grace()
         self._stranded: set[Lease] = set()
         self._idle: set[Lease] = set()
+        self._bell = anyio.Event()
 
     def strand(self, lease: Lease) -> None:
         """An attempt broke down and could not even give its task back: see to it."""
         self._stranded.add(lease)
 
+    def hurry(self) -> None:
+        """Look around now."""
+        self._bell.set()
+
     async def keep_house(self) -> None:
-        """Give back what broken attempts and lost processes have left, end what has waited too long, and prune."""
+        """Give back what broken attempts and lost processes have left, end what waits in vain, and prune."""
         prune_at = anyio.current_time()
         while True:
+            self._bell = bell = anyio.Event()
             try:
                 if anyio.current_time() >= prune_at:
                     prune_at += _PRUNE_EVERY
@@ -55,7 +61,8 @@ class Housekeeper:
                 await self._look_around()
             except StoreError as exc:
                 logger.error("housekeeping is put off: %s", exc)
-            await anyio.sleep(_EVERY)
+            with anyio.move_on_after(_EVERY):
+                await bell.wait()
 
     async def prune(self) -> int:
         """Delete the tasks whose retention has ended, and say how many."""
@@ -85,6 +92,15 @@ class Housekeeper:
                     self._store, task_id, FailureType.TIMEOUT, "Nobody answered the question in time."
                 )
                 await self._store.change(task_id, moves.expire(late, at=self._now()))
+
+        for task_id in await self._store.orphans():
+            with self._alone(task_id):
+                if (await self._store.read(task_id)).handle.cancel_requested is not None:
+                    continue  # it stops at its next turn
+                alone = await unfinished(
+                    self._store, task_id, FailureType.CANCELLED, "The task that delegated this one has ended."
+                )
+                await self._store.change(task_id, moves.cancel(CancelKind.SOFT, alone, self._now()))
 
     async def _forgotten(self) -> set[Lease]:
         """Tasks that count as running here, though nobody here runs them: twice in a row, so none is just starting."""

@@ -45,7 +45,10 @@ class ToolJournal:
     answers: dict[str, str] = field(default_factory=dict[str, str])
     """What was answered to the questions of this turn, by the id of the call that asked."""
     finished: dict[tuple[int, str], Entry] = field(default_factory=dict[tuple[int, str], Entry])
-    started: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
+    started: dict[tuple[int, str], datetime] = field(default_factory=dict[tuple[int, str], datetime])
+    """When each call was first started."""
+    below: Any = None
+    """What the tools of `nesting` need to know of the task, for a subagent that may delegate."""
 
     @contextmanager
     def at_work(self) -> Generator[None]:
@@ -63,7 +66,7 @@ class ToolJournal:
                 continue
             body = json.loads(entry.body)
             key = (body["turn"], body["id"])
-            self.started.add(key)
+            self.started.setdefault(key, entry.at)
             if entry.kind is EntryKind.TOOL_RESULT:
                 self.finished[key] = entry
 
@@ -83,6 +86,7 @@ class ToolJournal:
         if key in self.started and not _may_run_again(tool_def):
             await self._record(EntryKind.TOOL_RESULT, call, outcome="failed", value=INTERRUPTED)
             raise ToolFailed(INTERRUPTED)
+        self.started.setdefault(key, self.now())
         await self._record(EntryKind.TOOL_STARTED, call)
         return await self._run(call, args, handler)
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
-from mcp_subagents.errors import MailWaiting, NotWaiting, StopRequested, TaskEnded
+from mcp_subagents.errors import ChildrenOpen, MailWaiting, NotWaiting, StopRequested, TaskEnded
 from mcp_subagents.records import Change, Entry, EntryKind, Mail, Move, TaskRecord, compact_json
 from mcp_subagents.types import (
     AgentMessage,
@@ -84,7 +84,8 @@ def finish_turn(turn: Entry, *, number: int, usage: TaskUsage, seconds: float, d
         )
         left = tuple(mail for mail in record.mail if mail.mail_id not in delivered)
         active = record.active_seconds + seconds
-        changed = record.with_handle(handle, mail=left, failures=0, losses=0, active_seconds=active)
+        tree = replace(record.tree, awaited=()) if record.tree is not None else None
+        changed = record.with_handle(handle, mail=left, failures=0, losses=0, active_seconds=active, tree=tree)
         return Change(record=changed, entries=(turn,))
 
     return move
@@ -178,11 +179,16 @@ def lose(failure: TaskFailure, at: datetime) -> Move:
 
 
 def complete(result: str, *, usage: TaskUsage, seconds: float, at: datetime) -> Move:
-    """It ended with a result, unless mail came in that it must still read."""
+    """It ended with a result, unless mail came in that it must still read, or it was not told of its open children.
+
+    Raises: `MailWaiting`, `ChildrenOpen`.
+    """
 
     def move(record: TaskRecord) -> Change:
         if record.mail:
             raise MailWaiting(record.mail)
+        if record.tree is not None and record.tree.children and not record.tree.reminded:
+            raise ChildrenOpen(child.task_id for child in record.tree.children)
         handle = replace(record.handle.completed(result, usage=usage, at=at), last_activity_at=at, questions=())
         return _ended(record, handle, MessageType.TASK_COMPLETED, {}, at, seconds)
 

@@ -1,17 +1,24 @@
 """What a task has done so far, read from its journal."""
 
+import secrets
 from collections.abc import Iterable
+from dataclasses import replace
 from datetime import datetime
 
 from pydantic import ValidationError
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, UserPromptPart
 
+from mcp_subagents.delegation import ACTIVE
 from mcp_subagents.errors import StoreDamaged
 from mcp_subagents.history import closed, summary_of_steps, text_of_turns
-from mcp_subagents.records import Entry, EntryKind
+from mcp_subagents.records import Entry, EntryKind, Mail
 from mcp_subagents.redact import redact
-from mcp_subagents.store import Store
+from mcp_subagents.store import Query, Store
 from mcp_subagents.types import FailureType, TaskFailure
+from mcp_subagents.views import shortened
+
+_LONGEST_FINDING = 20_000
+"""Characters of what one child has found."""
 
 TURNS = frozenset({EntryKind.TURN, EntryKind.HISTORY})
 
@@ -46,7 +53,7 @@ async def unfinished(store: Store, task_id: str, type: FailureType, message: str
         history = await stored_history(store, task_id)
     except (StoreDamaged, ValidationError):
         history, message = [], f"{message} What it had done cannot be read."
-    return TaskFailure(
+    failure = TaskFailure(
         failure_type=type,
         is_retryable=False,
         message=message,
@@ -56,3 +63,41 @@ async def unfinished(store: Store, task_id: str, type: FailureType, message: str
         retries=record.handle.retry_count,
         usage=record.handle.usage,
     )
+    return await with_findings_below(store, task_id, failure)
+
+
+async def with_findings_below(store: Store, task_id: str, failure: TaskFailure) -> TaskFailure:
+    """`failure` with what the tasks below have found as well: nobody else will tell the parent."""
+    if (await store.read(task_id)).tree is None:
+        return failure
+    found = [failure.partial_results, *await _findings_below(store, task_id)]
+    return replace(failure, partial_results="\n\n".join(filter(None, found)))
+
+
+async def _findings_below(store: Store, task_id: str) -> list[str]:
+    """What each child has found; of one that is still open, what those below it have found too."""
+    found: list[str] = []
+    for child in await store.select(Query(parent_id=task_id)):
+        handle = child.handle
+        if handle.status.is_terminal:
+            said = handle.result or (handle.failure.partial_results if handle.failure else "")
+        else:
+            own = redact(text_of_turns(await stored_history(store, child.task_id)))
+            said = "\n\n".join(filter(None, [own, *await _findings_below(store, child.task_id)]))
+        if said:
+            about = f"From its task {handle.task_id} ({handle.subagent_name}, {handle.status}):"
+            found.append(f"{about}\n{shortened(said, _LONGEST_FINDING)[0]}")
+    return found
+
+
+async def still_open(store: Store, task_id: str) -> Mail:
+    """What a task is told that wants to end while tasks below it are open."""
+    children = await store.select(Query(parent_id=task_id, statuses=ACTIVE))
+    lines = [f"- {child.task_id} ({child.handle.subagent_name}): {child.handle.status}" for child in children]
+    told = [
+        "You have answered, but tasks that you have delegated are still open:",
+        *lines,
+        "Wait for them with `wait_tasks` if you need their results. If you do not, give your answer again: it ends "
+        "your task, and they are cancelled.",
+    ]
+    return Mail(mail_id=secrets.token_urlsafe(8), text="\n".join(told))

@@ -4,10 +4,10 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
-from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
+from mcp_subagents.trees import Tree, dump_tree, dump_usage, load_tree, load_usage
 from mcp_subagents.types import (
     CancelKind,
     FailureType,
@@ -91,10 +91,19 @@ class TaskRecord:
     """How long it has been running, over all attempts."""
     unread: bool = False
     """It ended or asked, and its owner has not seen that yet."""
+    warned: tuple[str, ...] = ()
+    """The limits of which it was told that they are nearly reached."""
+    tree: Tree | None = None
+    """The tasks below it; `None` for one that has never delegated."""
 
     @property
     def task_id(self) -> str:
         return self.handle.task_id
+
+    @property
+    def wish(self) -> tuple[str, str, str]:
+        """What it is about; a call with the key of another wish is a mistake, not a repetition."""
+        return self.handle.subagent_name, self.handle.description, self.continues
 
     @property
     def lease(self) -> Lease:
@@ -173,15 +182,11 @@ def _plain(value: object) -> Any:
     return value if as_plain is None else as_plain(value)
 
 
-def _plain_usage(value: TaskUsage) -> list[Any]:
-    cost = None if value.cost_usd is None else str(value.cost_usd)
-    return [value.requests, value.tool_calls, value.input_tokens, value.output_tokens, cost]
-
-
 _PLAIN: Mapping[type, Callable[[Any], Any]] = {
     datetime: datetime.isoformat,
     TaskFailure: dump_failure,
-    TaskUsage: _plain_usage,
+    TaskUsage: dump_usage,
+    Tree: dump_tree,
     Question: lambda value: [value.question_id, value.text, value.answer],
     Mail: lambda value: [value.mail_id, value.text],
     tuple: lambda value: [_plain(each) for each in value],
@@ -193,23 +198,10 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _usage(value: Any) -> TaskUsage | None:
-    if value is None:
-        return None
-    requests, tool_calls, input_tokens, output_tokens, cost = value
-    return TaskUsage(
-        requests=requests,
-        tool_calls=tool_calls,
-        input_tokens=input_tokens,
-        output_tokens=output_tokens,
-        cost_usd=None if cost is None else Decimal(cost),
-    )
-
-
 def _failure(value: dict[str, Any]) -> TaskFailure:
     value["failure_type"] = FailureType(value["failure_type"])
     value["alternatives"] = tuple(value["alternatives"])
-    value["usage"] = _usage(value["usage"])
+    value["usage"] = load_usage(value["usage"])
     return TaskFailure(**value)
 
 
@@ -233,7 +225,9 @@ _RICH: Mapping[str, Any] = {
     "completed_at": _time,
     "last_activity_at": _time,
     "due_at": _time,
-    "usage": _usage,
+    "usage": load_usage,
+    "tree": load_tree,
+    "warned": tuple,
     "failure": _failure,
     "cancel_requested": CancelKind,
     "questions": _questions,

@@ -1,52 +1,50 @@
 """One attempt of one task: resume from the journal, go on turn by turn, and record how it ends."""
 
 import math
-import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 import anyio
-from pydantic_ai import (
-    Agent,
-    AgentRun,
-    CallToolsNode,
-    ModelRequestNode,
-    UsageLimits,
-)
+from pydantic_ai import Agent, AgentRun, CallToolsNode, ModelRequestNode
 from pydantic_ai import exceptions as pai
 from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelResponse,
     TextPart,
-    ToolCallPart,
     UserPromptPart,
 )
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 from pydantic_core import to_json
 from pydantic_graph import End
 
-from mcp_subagents import moves
+from mcp_subagents import branches, moves
 from mcp_subagents.agents import CompiledSubAgent, tracing
 from mcp_subagents.answers import StreamEndedEarly, refuse_cut_stream, require_whole_answer
-from mcp_subagents.asking import ASK_PARENT, ASKING, may_ever_ask
+from mcp_subagents.asking import ASKING, may_ever_ask, questions_before
+from mcp_subagents.budget import Budget, warning
 from mcp_subagents.cancelling import SelfCancelled, was_cancelled_from_outside
-from mcp_subagents.config.limits import EngineSettings, Limits
-from mcp_subagents.errors import ConfigError, LeaseLost, MailWaiting, StopRequested, StoreDamaged, StoreError
+from mcp_subagents.config.limits import EngineSettings
+from mcp_subagents.config.subagent import SubAgentConfig
+from mcp_subagents.delegation import Delegates
+from mcp_subagents.errors import ChildrenOpen, LeaseLost, MailWaiting, StopRequested, StoreDamaged, StoreError
 from mcp_subagents.failures import failure_of, run_usage, task_usage
 from mcp_subagents.faults import classify
 from mcp_subagents.grace import Grace
 from mcp_subagents.history import answer_on_record, closed, resumable
 from mcp_subagents.journal import JournalledTools, ToolJournal
-from mcp_subagents.past import messages_of
+from mcp_subagents.nesting import Below
+from mcp_subagents.parking import Parking, parking_of
+from mcp_subagents.past import messages_of, still_open, with_findings_below
 from mcp_subagents.prompts import first_prompt
 from mcp_subagents.records import Entry, EntryKind, Lease, Mail, Move, TaskRecord
 from mcp_subagents.retry import RetryConfig, compute_backoff_delay
 from mcp_subagents.store import Capacity, Store
-from mcp_subagents.types import FailureType, Question, TaskFailure, TaskStatus, TaskUsage
+from mcp_subagents.types import FailureType, TaskFailure, TaskStatus
 
 _LONGEST_QUESTION = 10 * 365 * 24 * 3600.0
 """Seconds. For ever, as far as dates go."""
@@ -67,6 +65,11 @@ class Surroundings:
     stay_at_hand: Callable[[str], AbstractAsyncContextManager[Capacity]]
     """Waits a moment for the answers to a task's questions, while nobody else here takes the task on."""
     other_subagents: Callable[[str], Sequence[str]]
+    delegates: Delegates
+    """Where a subagent hands its own tasks."""
+    subagents: Mapping[str, SubAgentConfig]
+    under_way: Counter[str] = field(default_factory=Counter[str])
+    """Model requests in this process that are not answered yet, for each task and those above it."""
 
 
 class Attempt:
@@ -79,12 +82,12 @@ class Attempt:
         self._agent: Agent[Any, Any] = subagent.agent  # pyright: ignore[reportAttributeAccessIssue]
         self._around = around
         self._store = around.store
-        self._limits = Limits.of(record.limits, around.settings.limits)
+        self._budget = Budget(record, around.store, around.settings, around.under_way, around.now)
+        self._budget.is_shared |= bool(subagent.config.get("subagents"))
+        self._warned: frozenset[str] = frozenset()
         self._usage = run_usage(record.handle.usage)
         self._history: list[ModelMessage] = []
         self._failures = record.failures
-        self._counted_at = time.monotonic()
-        self._active = record.active_seconds
         self._carried: frozenset[str] = frozenset()
         self._in_tools = False
         self._unwritten: Move | None = None
@@ -98,6 +101,7 @@ class Attempt:
             now=around.now,
             attempt=self._lease.attempt,
             turn=record.handle.turns,
+            below=self._below(record),
         )
 
     @property
@@ -117,8 +121,10 @@ class Attempt:
             return  # whatever there was to write is written, by this attempt or by the one that took over
         except anyio.get_cancelled_exc_class():
             with self._around.grace.shield(), suppress(LeaseLost, StoreError):
-                await self._settle(moves.release(self._around.now(), seconds=self._seconds()))
+                await self._settle(moves.release(self._around.now(), seconds=self._budget.seconds()))
             raise
+        finally:
+            self._budget.end_request()
 
     async def _settle(self, move: Move) -> TaskRecord:
         """Store what `move` makes of the task, together with the turn that is not recorded yet, if there is one."""
@@ -126,6 +132,7 @@ class Attempt:
             move = moves.both(self._unwritten, move)
         record = await self._store.change(self._lease.task_id, move, lease=self._lease)
         self._unwritten = None
+        self._budget.end_request()
         return record
 
     async def _work(self) -> Move | None:
@@ -136,21 +143,23 @@ class Attempt:
                 return self._stop()
             return await self._run_to_the_end()
         except StoreDamaged as exc:
-            return moves.fail(self._failure(exc), at=self._around.now(), seconds=self._seconds())
+            return moves.fail(self._failure(exc), at=self._around.now(), seconds=self._budget.seconds())
         except (LeaseLost, Parked, StoreError):
             raise
         except StopRequested:
             return self._stop()
         except anyio.get_cancelled_exc_class() as exc:
             if not was_cancelled_from_outside():
-                return moves.fail(self._failure(SelfCancelled(exc)), at=self._around.now(), seconds=self._seconds())
+                return moves.fail(
+                    self._failure(SelfCancelled(exc)), at=self._around.now(), seconds=self._budget.seconds()
+                )
             raise
         except Exception as exc:
             return await self._after(exc)
 
     def _stop(self) -> Move:
         failure = replace(self._failure(pai.RunCancelled("")), message="The task was asked to stop, and did.")
-        return moves.stop(failure, at=self._around.now(), seconds=self._seconds())
+        return moves.stop(failure, at=self._around.now(), seconds=self._budget.seconds())
 
     async def _recall(self) -> None:
         if self._lease.attempt == 1 and not self._record.continues:
@@ -168,21 +177,24 @@ class Attempt:
         while True:
             result = await self._run_agent(prompt)
             finished = moves.complete(
-                result, usage=task_usage(self._usage), seconds=self._seconds(), at=self._around.now()
+                result, usage=task_usage(self._usage), seconds=self._budget.seconds(), at=self._around.now()
             )
             try:
+                with suppress(ChildrenOpen):
+                    await self._settle(finished)
+                    return
+                await self._settle(branches.remind(await still_open(self._store, self._lease.task_id)))
                 await self._settle(finished)
-                return
             except MailWaiting as waiting:
                 prompt = self._read_out(waiting.mail)
                 self._history = closed(self._history)
 
     async def _run_agent(self, prompt: str | None) -> str:
-        limits = self._limits
         added: dict[str, Any] = {}
         if not self._subagent.is_ours:
             added["capabilities"] = [JournalledTools()]
             added["toolsets"] = [ASKING] if may_ever_ask(self._subagent.config) else []
+            added["toolsets"] += [self._subagent.delegation] if self._subagent.delegation is not None else []
         if traced := tracing(self._agent, with_content=self._around.settings.trace_content):
             added["capabilities"] = [*added.get("capabilities", []), traced]
         with self._tools.at_work():
@@ -190,15 +202,9 @@ class Attempt:
                 prompt,
                 message_history=self._history or None,
                 usage=self._usage,
-                usage_limits=UsageLimits(
-                    request_limit=limits.requests,
-                    tool_calls_limit=limits.tool_calls,
-                    input_tokens_limit=limits.input_tokens,
-                    output_tokens_limit=limits.output_tokens,
-                    total_tokens_limit=limits.total_tokens,
-                ),
+                usage_limits=self._budget.for_run,
                 model_settings={"max_retries": 0, "request_timeout": self._around.settings.request_timeout},
-                timeout=self._time_left(),
+                timeout=await self._budget.time_left(self._record),
                 infer_name=False,
                 **added,
             ) as run:
@@ -225,6 +231,8 @@ class Attempt:
         if Agent.is_user_prompt_node(node):
             return await self._begin(run, node)
         if not Agent.is_model_request_node(node):
+            if self._budget.is_shared:
+                await self._budget.before_tools(task_usage(self._usage))
             return await run.next(node)
         await self._before_request(node)
         following = await run.next(node)
@@ -251,9 +259,15 @@ class Attempt:
         if record.handle.cancel_requested is not None:
             raise StopRequested(self._lease.task_id)
         mail = [each for each in record.mail if each.mail_id not in self._carried]
-        if mail:
-            added = [UserPromptPart(content=self._read_out([each])) for each in mail]
+        told = [self._read_out([each]) for each in mail]
+        meters = await self._budget.look(record, task_usage(self._usage))
+        if near := [each for each in meters if each.is_near and each.limit not in (*record.warned, *self._warned)]:
+            self._warned |= {each.limit for each in near}
+            told.append(warning(near))
+        if told:
+            added = [UserPromptPart(content=text) for text in told]
             node.request = replace(node.request, parts=[*node.request.parts, *added])
+        self._budget.begin_request()
 
     def _read_out(self, mail: Sequence[Mail]) -> str:
         self._carried |= {each.mail_id for each in mail}
@@ -274,51 +288,57 @@ class Attempt:
         usage = task_usage(self._usage)
         number = self._tools.turn + 1
         self._unwritten = moves.finish_turn(
-            entry, number=number, usage=usage, seconds=self._seconds(), delivered=self._carried
+            entry, number=number, usage=usage, seconds=self._budget.seconds(), delivered=self._carried
         )
+        if self._warned:
+            self._unwritten = moves.both(self._unwritten, branches.warn(self._warned))
         if not self._goes_on_at_once(messages[-1]):
             await self._settle(moves.nothing)
-        self._history, self._carried, self._failures = messages, frozenset(), 0
+        self._history, self._carried, self._warned, self._failures = messages, frozenset(), frozenset(), 0
         self._tools.turn = number
         self._tools.answers = {}
-        self._check_cost(usage)
+        self._budget.check_cost(usage)
 
     def _goes_on_at_once(self, response: ModelMessage) -> bool:
         """Whether nothing comes between a response and our next record: the start of a tool, or the end."""
         return self._subagent.is_ours and (self._agent.output_type is str or _ends_the_task(response))
 
-    def _check_cost(self, usage: TaskUsage) -> None:
-        most, cost = self._limits.cost_usd, usage.cost_usd
-        if most is not None and cost is not None and cost > most:
-            raise pai.UsageLimitExceeded(f"The cost of ${cost:.4f} exceeds the limit of ${most:.2f}")
-
     async def _append(self, entries: Sequence[Entry]) -> None:
         self._seen = await self._settle(moves.record(entries))
 
     def _may_ask(self, call_id: str | None) -> bool:
-        calls = (part for message in self._history for part in message.parts if isinstance(part, ToolCallPart))
-        asked = [call.tool_call_id for call in calls if call.tool_name == ASK_PARENT.name]
-        before = asked.index(call_id) if call_id in asked else len(asked)
-        return before < self._subagent.config.get("max_questions", math.inf)
+        return questions_before(self._history, call_id) < self._subagent.config.get("max_questions", math.inf)
+
+    def _below(self, record: TaskRecord) -> Below | None:
+        """What the tools of a subagent that may delegate need to know."""
+        names = self._subagent.config.get("subagents", ())
+        if not names:
+            return None
+        known = {name: self._around.subagents[name] for name in names if name in self._around.subagents}
+        asked_in = record.handle.turns if record.tree is not None and record.tree.asks else None
+        return Below(engine=self._around.delegates, handle=record.handle, subagents=known, asked_in=asked_in)
 
     async def _park(self, requests: DeferredToolRequests) -> DeferredToolResults | None:
-        """Store the questions, stay at hand for a moment, and else end the attempt."""
-        questions = [
-            Question(question_id=call.tool_call_id, text=str(call.args_as_dict().get("question", "")))
-            for call in requests.calls
-            if call.tool_name == ASK_PARENT.name
-        ]
-        if not questions or len(questions) != len(requests.calls) or requests.approvals:
-            others = sorted({call.tool_name for call in [*requests.calls, *requests.approvals]} - {ASK_PARENT.name})
-            raise ConfigError(f"Nobody here can approve or carry out these tools: {', '.join(others)}.")
+        """Store what the task waits for: answers, for which it stays at hand for a moment, or its children."""
+        parked = parking_of(requests)
+        if not parked.questions:
+            await self._await_children(parked)
         now = self._around.now()
         wait = self._subagent.config.get("question_timeout", self._around.settings.question_timeout)
         until = now + timedelta(seconds=min(wait, _LONGEST_QUESTION))
-        await self._settle(moves.ask(questions, seconds=self._seconds(), at=now, until=until))
+        await self._settle(moves.ask(parked.questions, seconds=self._budget.seconds(), at=now, until=until))
         if not await self._reclaimed():
             raise Parked
+        if parked.awaited:
+            await self._await_children(parked)
         answers = {each.question_id: each.answer for each in self._record.handle.questions}
         return requests.build_results(calls=answers)
+
+    async def _await_children(self, parked: Parking) -> NoReturn:
+        now = self._around.now()
+        until = parked.until or now
+        await self._settle(branches.park(parked.awaited, seconds=self._budget.seconds(), at=now, until=until))
+        raise Parked
 
     async def _reclaimed(self) -> bool:
         """Whether the questions were answered while we stayed at hand, and the task is ours again."""
@@ -331,7 +351,7 @@ class Attempt:
                 self._seen = self._record = claim.records[0]
                 self._lease = self._record.lease
                 self._tools.attempt = self._lease.attempt
-                self._counted_at = time.monotonic()
+                self._budget.start_clock()
                 return True
         return False  # the engine leaves, and has to give back whatever comes of the claim
 
@@ -348,8 +368,9 @@ class Attempt:
         tools_own = self._in_tools and policy.retry_on is None and not isinstance(exc, StreamEndedEarly)
         delay = None if tools_own else policy.delay_after(exc, self._failures + 1)
         if delay is None:
-            return moves.fail(failure, at=now, seconds=self._seconds())
-        return moves.retry_later(failure, due_at=now + timedelta(seconds=delay), seconds=self._seconds(), at=now)
+            failure = await with_findings_below(self._store, self._lease.task_id, failure)
+            return moves.fail(failure, at=now, seconds=self._budget.seconds())
+        return moves.retry_later(failure, due_at=now + timedelta(seconds=delay), seconds=self._budget.seconds(), at=now)
 
     def _failure(self, exc: BaseException) -> TaskFailure:
         name = self._subagent.name
@@ -361,20 +382,10 @@ class Attempt:
             other_subagents=self._around.other_subagents(name),
         )
         if failure.failure_type is FailureType.TIMEOUT and isinstance(exc, pai.RunTimedOut):
-            return replace(failure, message=f"The task used up its {self._limits.seconds:g} seconds of running time.")
+            return replace(
+                failure, message=f"The task used up its {self._budget.limits.seconds:g} seconds of running time."
+            )
         return failure
-
-    def _time_left(self) -> float | None:
-        if self._limits.seconds is None or math.isinf(self._limits.seconds):
-            return None
-        return max(self._limits.seconds - self._active, 0.001)
-
-    def _seconds(self) -> float:
-        """Running time since it was last counted."""
-        now = time.monotonic()
-        passed, self._counted_at = now - self._counted_at, now
-        self._active += passed
-        return passed
 
 
 def _ends_the_task(message: ModelMessage) -> bool:

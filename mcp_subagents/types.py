@@ -104,6 +104,17 @@ class TaskUsage:
     def total_tokens(self) -> int:
         return self.input_tokens + self.output_tokens
 
+    def plus(self, other: "TaskUsage") -> "TaskUsage":
+        """Both together. A cost that is not known adds nothing to one that is."""
+        known = [cost for cost in (self.cost_usd, other.cost_usd) if cost is not None]
+        return TaskUsage(
+            requests=self.requests + other.requests,
+            tool_calls=self.tool_calls + other.tool_calls,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            cost_usd=sum(known, Decimal(0)) if known else None,
+        )
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TaskFailure:

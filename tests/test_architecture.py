@@ -11,17 +11,31 @@ PACKAGE = Path(__file__).resolve().parent.parent / "mcp_subagents"
 FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 ORDER = [
-    *("errors", "types", "records", "telemetry", "moves", "redact", "texts", "config", "modes", "prompts"),
+    *("errors", "types", "trees", "records", "telemetry", "moves", "branches", "redact", "texts"),
+    *("config", "modes", "prompts", "delegation", "addresses", "shortening", "arguments", "views", "words"),
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
-    *("store", "dispatch", "cancelling", "grace", "past", "journal", "asking", "agents", "runner"),
-    *("transcripts", "waking", "housekeeping", "delegation", "looking", "engine", "stopping", "server", "cli"),
+    *("store", "dispatch", "cancelling", "grace", "past", "ancestry", "budget", "journal", "asking", "nesting"),
+    *(
+        "parking",
+        "agents",
+        "runner",
+        "transcripts",
+        "waking",
+        "housekeeping",
+        "standing",
+        "looking",
+        "dispatching",
+        "engine",
+    ),
+    *("stopping", "server", "cli"),
     *("testing", "__main__", "__init__"),
 ]
 """A part imports only from parts before it."""
 
 AGENTS = {
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
-    *("past", "journal", "asking", "agents", "runner", "transcripts", "testing"),
+    *("past", "budget", "journal", "asking", "nesting", "parking", "agents", "runner", "transcripts"),
+    "testing",
 }
 DOORS = {
     "pydantic_ai": AGENTS,

@@ -18,6 +18,7 @@ from mcp_subagents.records import (
     dump_state,
     load_record,
 )
+from mcp_subagents.trees import Awaited, Child, Tree
 from mcp_subagents.types import (
     CancelKind,
     FailureType,
@@ -55,6 +56,19 @@ failures = st.builds(
     retries=counts,
     retry_after=st.none() | seconds,
     usage=st.none() | usages,
+)
+trees = st.builds(
+    Tree,
+    children=st.lists(st.builds(Child, task_id=text, asks=st.booleans()), max_size=3).map(tuple),
+    awaited=st.lists(
+        st.builds(Awaited, task_ids=st.lists(text, max_size=2).map(tuple), mode=st.sampled_from(["all", "any"])),
+        max_size=2,
+    ).map(tuple),
+    descendants=counts,
+    used=usages,
+    seconds=seconds,
+    strays=st.lists(text, max_size=2).map(tuple),
+    reminded=st.booleans(),
 )
 HANDLE: dict[str, st.SearchStrategy[Any]] = {
     "task_id": text,
@@ -97,6 +111,8 @@ RECORD: dict[str, st.SearchStrategy[Any]] = {
     "losses": counts,
     "active_seconds": seconds,
     "unread": st.booleans(),
+    "warned": st.lists(text, max_size=3).map(tuple),
+    "tree": st.none() | trees,
 }
 records = st.builds(TaskRecord, **RECORD)
 

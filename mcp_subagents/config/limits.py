@@ -8,7 +8,7 @@ from mcp_subagents.errors import ConfigError, did_you_mean
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limits:
-    """The budget of one task. `None` lifts a limit."""
+    """The budget of one task and of all tasks below it together. `None` lifts a limit."""
 
     requests: int | None = 100
     """Model requests."""
@@ -21,7 +21,9 @@ class Limits:
     seconds: float | None = 3600.0
     """Time spent running, not in the queue and not waiting for an answer."""
     depth: int = 2
-    """How many levels of tasks may be below a task of the host."""
+    """How many levels of tasks may be below it."""
+    descendants: int | None = 20
+    """How many tasks may be delegated below it, on all levels together."""
 
     @classmethod
     def of(cls, given: Mapping[str, float | None] | None, base: "Limits | None" = None) -> "Limits":
@@ -60,6 +62,8 @@ class EngineSettings:
     dead_after: float = 3.0
     """Seconds without a sign of life after which a process counts as lost. A living one gives one each second."""
 
+    daily_cost_usd: float | None = None
+    """What all tasks of a store may cost in a day, UTC, where prices are known."""
     trace_content: bool = False
     """Whether traces hold what was said, and not only how long it took and what it cost."""
 
@@ -71,6 +75,8 @@ class EngineSettings:
             least = "0 or more" if name in ("retention_days", "hot_wait") else "above 0"
             if value is None or not _is_amount(value) or (least == "above 0" and not value):
                 raise ConfigError(f"{name} must be a number, {least}, not {value!r}")
+        if not _is_amount(self.daily_cost_usd):
+            raise ConfigError(f"daily_cost_usd must be 0 or more, not {self.daily_cost_usd!r}")
         if type(self.limits) is not Limits:
             raise ConfigError("limits must be a Limits(...); to change some of them: Limits.of({...})")
 

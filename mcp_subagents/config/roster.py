@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from mcp_subagents.config.limits import Limits, require_count
 from mcp_subagents.config.subagent import SubAgentConfig
-from mcp_subagents.errors import ConfigError
+from mcp_subagents.errors import ConfigError, did_you_mean
 
 
 def by_name(configs: Iterable[SubAgentConfig]) -> Mapping[str, SubAgentConfig]:
@@ -20,4 +20,9 @@ def by_name(configs: Iterable[SubAgentConfig]) -> Mapping[str, SubAgentConfig]:
         if (most := config.get("max_concurrency")) is not None:
             require_count(f"max_concurrency of {name!r}", most)
         known[name] = config
+    for name, config in known.items():
+        for other in config.get("subagents", ()):
+            if other not in known:
+                hint = did_you_mean(other, known)
+                raise ConfigError(f"The subagent {name!r} may delegate to {other!r}, which is not configured; {hint}")
     return known

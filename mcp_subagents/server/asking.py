@@ -9,12 +9,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitRequest, ElicitRequestFormParams, ElicitResult, InputRequiredResult
 from pydantic import ValidationError
 
+from mcp_subagents.arguments import LONGEST_TEXT
 from mcp_subagents.errors import NotWaiting, SubagentsError
-from mcp_subagents.server.arguments import LONGEST_TEXT
 from mcp_subagents.server.calls import Call
-from mcp_subagents.server.views import QuestionView, open_questions
 from mcp_subagents.texts import brief
 from mcp_subagents.types import TaskHandle
+from mcp_subagents.views import QuestionView, open_questions
 
 logger = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from mcp_types import InputRequiredResult
 from mcp_subagents.delegation import Waited
 from mcp_subagents.server.asking import answers_by_return, ask_by_return, ask_now
 from mcp_subagents.server.calls import Call
-from mcp_subagents.server.views import view_of
-from mcp_subagents.server.words import progress_in_words
 from mcp_subagents.types import TaskHandle, TaskStatus
+from mcp_subagents.views import view_of
+from mcp_subagents.words import progress_in_words
 
 SOON = 15.0
 """Seconds that a user needs at the least to read a question and answer it."""

@@ -8,16 +8,16 @@ from typing import Any
 from mcp.server.mcpserver import Context
 from mcp_types import CallToolResult, InputRequiredResult, TextContent
 
+from mcp_subagents.arguments import Given, parsed
 from mcp_subagents.errors import SubagentsError
-from mcp_subagents.server.arguments import Given, parsed
-from mcp_subagents.server.budget import shortened
 from mcp_subagents.server.calls import Call, DeliverySettings
 from mcp_subagents.server.mail import unread
 from mcp_subagents.server.room import EngineRoom
 from mcp_subagents.server.tools import Answer
-from mcp_subagents.server.views import ListView, TaskView, WaitView
-from mcp_subagents.server.words import list_in_words, task_in_words, wait_in_words
+from mcp_subagents.shortening import shortened
 from mcp_subagents.types import utc_now
+from mcp_subagents.views import ListView, TaskView, WaitView
+from mcp_subagents.words import list_in_words, task_in_words, wait_in_words
 
 logger = logging.getLogger(__name__)
 

@@ -10,16 +10,16 @@ from typing import Any, Literal
 from mcp_types import CallToolResult, ElicitResult
 from pydantic import ValidationError
 
+from mcp_subagents.arguments import TaskArguments, WaitArguments, parsed
 from mcp_subagents.delegation import Waited
 from mcp_subagents.errors import UnknownTask, WrongArguments
-from mcp_subagents.server.arguments import TaskArguments, WaitArguments, parsed
 from mcp_subagents.server.asking import form_request, pass_on
 from mcp_subagents.server.calls import Call
 from mcp_subagents.server.desk import Desk
 from mcp_subagents.server.native import LONGEST_ID, Native
 from mcp_subagents.server.tools import Tools, seen, waited_for
-from mcp_subagents.server.views import open_questions, view_of
 from mcp_subagents.types import TaskHandle, TaskStatus, utc_now
+from mcp_subagents.views import open_questions, view_of
 
 _WAIT = "wait."
 MOST_REMEMBERED = 10_000

@@ -8,11 +8,11 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from pydantic import Field
 
+from mcp_subagents.addresses import AGENTS
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.errors import UnknownSubagent
 from mcp_subagents.prompts import DUAL_MODE_SYSTEM_PROMPT, get_subagent_system_prompt
-from mcp_subagents.server.addresses import AGENTS
-from mcp_subagents.server.budget import clipped
+from mcp_subagents.shortening import clipped
 
 LARGEST = 2_000
 """Bytes of guidance: some hosts cut it there."""

@@ -4,8 +4,8 @@ import logging
 from typing import TYPE_CHECKING
 
 from mcp_subagents.errors import SubagentsError
-from mcp_subagents.server.words import mail_in_words
 from mcp_subagents.types import TaskHandle, TaskStatus
+from mcp_subagents.words import mail_in_words
 
 if TYPE_CHECKING:
     from mcp_subagents.engine import Engine

@@ -30,8 +30,8 @@ from mcp_types import (
     UnsubscribeRequestParams,
 )
 
+from mcp_subagents.addresses import TASKS, result_uri, task_uri, transcript_uri
 from mcp_subagents.errors import UnknownTask
-from mcp_subagents.server.addresses import TASKS, result_uri, task_uri, transcript_uri
 from mcp_subagents.server.calls import OWNER
 from mcp_subagents.server.native import OVER, NativeTasks
 from mcp_subagents.server.native import TASKS as NATIVE

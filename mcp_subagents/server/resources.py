@@ -9,15 +9,15 @@ from mcp.server.mcpserver import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from mcp_types import Completion, CompletionArgument, CompletionContext, PromptReference, ResourceTemplateReference
 
+from mcp_subagents.addresses import AGENTS, RESULT, TASK, TASKS, TRANSCRIPT, task_uri
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.errors import SubagentsError, UnknownTask
-from mcp_subagents.server.addresses import AGENTS, RESULT, TASK, TASKS, TRANSCRIPT, task_uri
-from mcp_subagents.server.budget import clipped
 from mcp_subagents.server.calls import OWNER
 from mcp_subagents.server.mail import see
 from mcp_subagents.server.room import EngineRoom
-from mcp_subagents.server.views import view_of
+from mcp_subagents.shortening import clipped
 from mcp_subagents.types import TaskHandle
+from mcp_subagents.views import view_of
 
 if TYPE_CHECKING:
     from mcp_subagents.engine import Engine

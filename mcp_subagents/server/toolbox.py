@@ -11,9 +11,8 @@ from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetad
 from mcp_types import ToolAnnotations
 
 from mcp_subagents import prompts
-from mcp_subagents.config.subagent import SubAgentConfig
-from mcp_subagents.server.addresses import AGENTS
-from mcp_subagents.server.arguments import (
+from mcp_subagents.addresses import AGENTS
+from mcp_subagents.arguments import (
     AnswerArguments,
     Arguments,
     MessageArguments,
@@ -23,10 +22,11 @@ from mcp_subagents.server.arguments import (
     WaitArguments,
     schema_of,
 )
-from mcp_subagents.server.budget import clipped
+from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.server.desk import Desk, ToolMethod
 from mcp_subagents.server.tools import Tools
-from mcp_subagents.server.views import LIST_OUTLINE, TASK_OUTLINE, WAIT_OUTLINE
+from mcp_subagents.shortening import clipped
+from mcp_subagents.views import LIST_OUTLINE, TASK_OUTLINE, WAIT_OUTLINE
 
 _LARGEST_CHOICE = 650
 """Bytes that the subagents may add to the list of tools."""

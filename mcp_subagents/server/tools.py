@@ -5,11 +5,7 @@ from typing import Literal
 
 from mcp_types import InputRequiredResult
 
-from mcp_subagents.config.subagent import SubAgentConfig
-from mcp_subagents.delegation import Standing, Submission
-from mcp_subagents.errors import UnknownSubagent
-from mcp_subagents.modes import decide_execution_mode
-from mcp_subagents.server.arguments import (
+from mcp_subagents.arguments import (
     AnswerArguments,
     MessageArguments,
     NoArguments,
@@ -17,12 +13,16 @@ from mcp_subagents.server.arguments import (
     TaskArguments,
     WaitArguments,
 )
+from mcp_subagents.config.subagent import SubAgentConfig
+from mcp_subagents.delegation import Standing, Submission
+from mcp_subagents.errors import UnknownSubagent
+from mcp_subagents.modes import decide_execution_mode
 from mcp_subagents.server.calls import Call
 from mcp_subagents.server.cancels import Cancels, uninterrupted
 from mcp_subagents.server.delivery import Deadline, follow, wait
 from mcp_subagents.server.mail import see
-from mcp_subagents.server.views import ListView, TaskView, WaitView, view_of, views_of
 from mcp_subagents.types import TaskCharacteristics, TaskHandle, TaskStatus
+from mcp_subagents.views import ListView, TaskView, WaitView, view_of, views_of
 
 MOST_LISTED = 100
 """Tasks in one list; a model that has more open needs no longer list."""

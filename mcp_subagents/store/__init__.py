@@ -5,10 +5,12 @@ one at a time and writes the outcome, so that all stores behave alike and none d
 """
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from types import MappingProxyType
 from typing import Protocol
 
 from mcp_subagents.records import Entry, EntryKind, Lease, Move, TaskRecord
@@ -16,6 +18,9 @@ from mcp_subagents.store.watching import Changes
 from mcp_subagents.types import TaskStatus
 
 __all__ = ["Capacity", "Claim", "Query", "Store"]
+
+
+NOBODY: Mapping[str, Move] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +55,8 @@ class Query:
     statuses: frozenset[TaskStatus] | None = None
     parent_id: str | None = None
     unread: bool | None = None
+    on_top: bool = False
+    """Only tasks of hosts, and none that a subagent has delegated."""
     limit: int = sys.maxsize
     newest_first: bool = False
 
@@ -60,14 +67,22 @@ class Store(Protocol):
     process: str
     """Who starts the tasks that are claimed here: one name for each opened store, never used again."""
 
-    async def create(self, record: TaskRecord, entries: Sequence[Entry] = (), *, most_open: int) -> TaskRecord:
-        """Store a new task.
+    async def create(
+        self,
+        record: TaskRecord,
+        entries: Sequence[Entry] = (),
+        *,
+        most_open: int,
+        above: Mapping[str, Move] = NOBODY,
+    ) -> TaskRecord:
+        """Store a new task, together with what it makes of the tasks `above` it: all or nothing.
 
         If `idempotency_key` is set and the owner has a task with it already, that one is returned and nothing
         is stored.
 
         Raises:
             TooManyTasks: the owner has `most_open` tasks that have not ended.
+            SubagentsError: a task above it refuses.
         """
         ...
 
@@ -86,7 +101,8 @@ class Store(Protocol):
     async def change(self, task_id: str, move: Move, *, lease: Lease | None = None) -> TaskRecord:
         """Apply `move` to the task as it stands, and store what comes of it: all or nothing.
 
-        With a `lease`, only if that attempt still runs the task.
+        With a `lease`, only if that attempt still runs the task. When it ends, asks or is answered, its parent
+        notes that in the same commit (`mcp_subagents.branches.upward`).
 
         Raises:
             UnknownTask: there is no such task.
@@ -129,6 +145,14 @@ class Store(Protocol):
 
     async def overdue(self, now: datetime) -> Sequence[str]:
         """Tasks that have waited for an answer for long enough."""
+        ...
+
+    async def orphans(self) -> Sequence[str]:
+        """Open tasks whose parent has ended."""
+        ...
+
+    async def spent(self, day: date) -> Decimal:
+        """What all tasks cost on that day, UTC, as far as prices are known. Deleted tasks count too."""
         ...
 
     async def prune(self, before: datetime) -> int:

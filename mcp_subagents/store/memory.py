@@ -1,15 +1,18 @@
 """A store that forgets when its process ends: for tests, and for those who want nothing kept."""
 
-from collections.abc import AsyncGenerator, Sequence
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from uuid import uuid4
 
 from mcp_subagents import moves
+from mcp_subagents.branches import cost_between, upward
 from mcp_subagents.errors import IllegalTransition, LeaseLost, TooManyTasks, UnknownTask
 from mcp_subagents.records import PRIORITY_ORDER, Entry, EntryKind, Lease, Move, TaskRecord
-from mcp_subagents.store import Capacity, Claim, Query
+from mcp_subagents.store import NOBODY, Capacity, Claim, Query
 from mcp_subagents.store.watching import Changes, Watchers
 from mcp_subagents.types import TaskStatus
 
@@ -24,17 +27,29 @@ class MemoryStore:
         self._tasks: dict[str, TaskRecord] = {}
         self._journals: dict[str, list[Entry]] = {}
         self._cooling: dict[str, datetime] = {}
+        self._spent: defaultdict[date, Decimal] = defaultdict(Decimal)
         self._watchers = Watchers()
 
-    async def create(self, record: TaskRecord, entries: Sequence[Entry] = (), *, most_open: int) -> TaskRecord:
+    async def create(
+        self,
+        record: TaskRecord,
+        entries: Sequence[Entry] = (),
+        *,
+        most_open: int,
+        above: Mapping[str, Move] = NOBODY,
+    ) -> TaskRecord:
         mine = [each for each in self._tasks.values() if each.handle.owner == record.handle.owner]
         for each in mine:
             if record.idempotency_key and each.idempotency_key == record.idempotency_key:
                 return each
         if sum(not each.handle.status.is_terminal for each in mine) >= most_open:
             raise TooManyTasks(most_open)
+        changed = [move(await self.read(task_id)).record for task_id, move in above.items()]
         self._journals[record.task_id] = list(entries)
-        return self._put(record)
+        self._put(record)
+        for each in changed:
+            self._put(each)
+        return record
 
     async def read(self, task_id: str) -> TaskRecord:
         try:
@@ -57,7 +72,14 @@ class MemoryStore:
         if record.handle.status.is_terminal and replace(change.record, unread=record.unread) != record:
             raise IllegalTransition(task_id, record.handle.status, change.record.handle.status, ())
         self._journals[task_id].extend(change.entries)
-        return self._put(change.record) if change.record is not record else record
+        if change.record is record:
+            return record
+        self._put(change.record)
+        self._note_spending(record, change.record)
+        told, parent = upward(record, change.record), self._tasks.get(change.record.handle.parent_id or "")
+        if told is not None and parent is not None and (noted := told(parent).record) is not parent:
+            self._put(noted)
+        return change.record
 
     async def append(self, lease: Lease, entries: Sequence[Entry]) -> TaskRecord:
         return await self.change(lease.task_id, moves.record(entries), lease=lease)
@@ -99,6 +121,14 @@ class MemoryStore:
         waiting = TaskStatus.WAITING_FOR_ANSWER
         return [each.task_id for each in self._tasks.values() if each.handle.status is waiting and each.due_at <= now]
 
+    async def orphans(self) -> Sequence[str]:
+        ended = {each.task_id for each in self._tasks.values() if each.handle.status.is_terminal}
+        children = (each for each in self._tasks.values() if each.handle.parent_id in ended)
+        return [each.task_id for each in children if each.task_id not in ended]
+
+    async def spent(self, day: date) -> Decimal:
+        return self._spent[day]
+
     async def prune(self, before: datetime) -> int:
         due = [
             record.task_id
@@ -113,6 +143,11 @@ class MemoryStore:
     async def watch(self) -> AsyncGenerator[Changes]:
         async with self._watchers.join() as stream:
             yield stream
+
+    def _note_spending(self, before: TaskRecord, after: TaskRecord) -> None:
+        cost = cost_between(before, after)
+        if cost and after.handle.last_activity_at is not None:
+            self._spent[after.handle.last_activity_at.date()] += cost
 
     def _queue(self) -> list[TaskRecord]:
         queued = [each for each in self._tasks.values() if each.handle.status in QUEUED]
@@ -135,5 +170,6 @@ def _matches(record: TaskRecord, query: Query) -> bool:
         (query.owner is None or handle.owner == query.owner)
         and (query.statuses is None or handle.status in query.statuses)
         and (query.parent_id is None or handle.parent_id == query.parent_id)
+        and not (query.on_top and handle.parent_id is not None)
         and (query.unread is None or record.unread == query.unread)
     )

@@ -2,9 +2,10 @@
 
 import logging
 import os
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 from uuid import uuid4
 
@@ -13,10 +14,11 @@ import anyio.lowlevel
 import anyio.to_thread
 
 from mcp_subagents import moves
+from mcp_subagents.branches import upward
 from mcp_subagents.errors import LeaseLost, StoreError, TooManyTasks
 from mcp_subagents.records import Entry, EntryKind, Lease, Move, TaskRecord
-from mcp_subagents.store import Capacity, Claim, Query
-from mcp_subagents.store.sqlite_changes import add_entries, insert, read_for_update, update
+from mcp_subagents.store import NOBODY, Capacity, Claim, Query
+from mcp_subagents.store.sqlite_changes import add_entries, insert, read_for_update, tell_parent, update
 from mcp_subagents.store.sqlite_file import StoreFile, open_file
 from mcp_subagents.store.sqlite_life import BEAT_EVERY, Clock, Life, steady_clock
 from mcp_subagents.store.sqlite_patience import BUSY_TIMEOUT, Patience
@@ -25,6 +27,7 @@ from mcp_subagents.store.sqlite_query import counting, literals, selection
 from mcp_subagents.store.sqlite_queue import POSITION, Starts, cool_down, cooling, next_due
 from mcp_subagents.store.sqlite_recent import Recent
 from mcp_subagents.store.sqlite_rows import CHANGED, TASK, entry_of, micros, only, record_of, tasks
+from mcp_subagents.store.sqlite_spending import note_spending, spent
 from mcp_subagents.store.sqlite_watch import Follower
 from mcp_subagents.store.sqlite_writer import Told, Transaction, Writer, run_writer
 from mcp_subagents.store.watching import Changes
@@ -44,6 +47,11 @@ _SAME_KEY = f"""
 _OVERDUE = """
 SELECT id FROM task INDEXED BY task_waiting WHERE status = 'waiting_for_answer' AND due_at <= ? ORDER BY seq
 """
+_ORPHANS = """
+SELECT task.id FROM task INDEXED BY task_open_child JOIN task AS parent ON parent.id = task.parent_id
+WHERE task.parent_id IS NOT NULL AND task.status NOT IN ('completed', 'failed', 'cancelled')
+AND parent.status IN ('completed', 'failed', 'cancelled') ORDER BY task.seq
+"""
 _PARSED_AT_ONCE = 100
 _CLOSE_WITHIN = timedelta(seconds=1)
 """How long to wait for a lock, all in all, when the store is closed: somebody waits for this process to leave."""
@@ -60,7 +68,14 @@ class SqliteStore:
         self._follower = follower
         self._life = life
 
-    async def create(self, record: TaskRecord, entries: Sequence[Entry] = (), *, most_open: int) -> TaskRecord:
+    async def create(
+        self,
+        record: TaskRecord,
+        entries: Sequence[Entry] = (),
+        *,
+        most_open: int,
+        above: Mapping[str, Move] = NOBODY,
+    ) -> TaskRecord:
         owner, key = record.handle.owner, record.idempotency_key
 
         def write(transaction: Transaction) -> TaskRecord:
@@ -69,7 +84,12 @@ class SqliteStore:
             open_tasks = transaction.db.value("SELECT value FROM counter WHERE name = ?", (f"open/{owner}",))
             if (open_tasks or 0) >= most_open:
                 raise TooManyTasks(most_open)
-            return insert(transaction, record, entries)
+            rows = [(read_for_update(transaction, task_id), move) for task_id, move in above.items()]
+            changed = [(row, move(parent).record) for (row, parent), move in rows]  # refused before anything is written
+            insert(transaction, record, entries)
+            for row, parent in changed:
+                update(transaction, row, parent)
+            return record
 
         return await self._writer.run(write)
 
@@ -98,7 +118,10 @@ class SqliteStore:
             change = move(record)
             if change.record is not record:
                 update(transaction, row, change.record)
+                note_spending(transaction, record, change.record)
             add_entries(transaction, task_id, row[0], change.entries)
+            if (told := upward(record, change.record)) is not None:
+                tell_parent(transaction, change.record, told)
             return change.record
 
         return await self._writer.run(write)
@@ -146,6 +169,12 @@ class SqliteStore:
 
     async def overdue(self, now: datetime) -> Sequence[str]:
         return [task_id for (task_id,) in self.file.rows(_OVERDUE, (micros(now),))]
+
+    async def orphans(self) -> Sequence[str]:
+        return [task_id for (task_id,) in self.file.rows(_ORPHANS)]
+
+    async def spent(self, day: date) -> Decimal:
+        return spent(self.file, day)
 
     async def prune(self, before: datetime) -> int:
         deleted = await delete_ended(self._writer, micros(before))

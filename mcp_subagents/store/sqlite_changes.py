@@ -1,11 +1,12 @@
 """What is written of a task: one row, its assignment, and its journal."""
 
+import logging
 from collections.abc import Sequence
 
 import apsw
 
-from mcp_subagents.errors import IllegalTransition
-from mcp_subagents.records import Entry, TaskRecord, dump_assignment
+from mcp_subagents.errors import IllegalTransition, StoreDamaged, UnknownTask
+from mcp_subagents.records import Entry, Move, TaskRecord, dump_assignment
 from mcp_subagents.store.sqlite_database import Row
 from mcp_subagents.store.sqlite_rows import (
     ATTEMPT,
@@ -24,6 +25,8 @@ from mcp_subagents.store.sqlite_rows import (
 )
 from mcp_subagents.store.sqlite_writer import Transaction
 from mcp_subagents.types import TRANSITIONS, TaskStatus
+
+logger = logging.getLogger(__name__)
 
 _INSERT_TASK = """
 INSERT INTO task (seq, id, owner, subagent, parent_id, idempotency_key, declared, status, rank, due_at, attempt,
@@ -83,6 +86,18 @@ def update(transaction: Transaction, old: Row, record: TaskRecord) -> TaskRecord
         transaction.running.pop(record.task_id, None)
     transaction.told.append((change, record))
     return record
+
+
+def tell_parent(transaction: Transaction, child: TaskRecord, move: Move) -> None:
+    """Let the parent of a task note what became of it."""
+    try:
+        row, parent = read_for_update(transaction, child.handle.parent_id or "")
+    except (UnknownTask, StoreDamaged) as exc:
+        # Nobody is left to be told; or nobody can be told, and that must not keep the child from ending.
+        logger.log(logging.ERROR if isinstance(exc, StoreDamaged) else logging.DEBUG, "no parent was told: %s", exc)
+        return
+    if (changed := move(parent).record) is not parent:
+        update(transaction, row, changed)
 
 
 def add_entries(transaction: Transaction, task_id: str, seq: int, entries: Sequence[Entry]) -> None:

@@ -34,6 +34,8 @@ def _where(query: Query) -> tuple[str, list[Any]]:
         conditions.append(f"task.status IN ({literals(query.statuses)})")
     if _only_open(query):
         conditions.append("task.status NOT IN ('completed', 'failed', 'cancelled')")
+    if query.on_top:
+        conditions.append("task.parent_id IS NULL")
     if query.unread is not None:
         conditions.append(f"task.unread = {int(query.unread)}")
     return " AND ".join(conditions) or "1", [value for _, value in given if value is not None]

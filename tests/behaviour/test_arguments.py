@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from mcp import Client
 from mcp_types import CallToolResult
 
-from mcp_subagents.errors import WrongArguments
-from mcp_subagents.server.arguments import (
+from mcp_subagents.arguments import (
     AnswerArguments,
     Arguments,
     MessageArguments,
@@ -22,6 +21,7 @@ from mcp_subagents.server.arguments import (
     WaitArguments,
     parsed,
 )
+from mcp_subagents.errors import WrongArguments
 
 LIKE_JSON = ["[1]", "null", '{"k":1}', "true", "3", '"quoted"', " spaced ", "zwei\nZeilen", "短", "\u202e"]
 TAKES: dict[str, type[Arguments]] = {

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic_ai.messages import ModelResponse, TextPart
 
-from mcp_subagents.server.budget import BUDGET, left_out, shares, shortened
+from mcp_subagents.shortening import BUDGET, left_out, shares, shortened
 
 AROUND = 2_000
 """Characters of what stands around a result in an answer."""

@@ -10,10 +10,10 @@ from mcp import Client
 from mcp_subagents.delegation import News, Unread
 from mcp_subagents.errors import StoreUnavailable
 from mcp_subagents.server.mail import see
-from mcp_subagents.server.words import mail_in_words
 from mcp_subagents.store import Query
 from mcp_subagents.store.memory import MemoryStore
 from mcp_subagents.types import TaskHandle, TaskStatus
+from mcp_subagents.words import mail_in_words
 
 
 async def ended(host: Client, store: MemoryStore, *task_ids: str) -> None:

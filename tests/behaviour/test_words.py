@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from mcp_subagents.delegation import Standing
-from mcp_subagents.server.views import ListView, TaskView, WaitView, view_of, what_next
-from mcp_subagents.server.words import list_in_words, progress_in_words, task_in_words, wait_in_words
 from mcp_subagents.types import CancelKind, FailureType, TaskFailure, TaskHandle, TaskStatus, TaskUsage
+from mcp_subagents.views import ListView, TaskView, WaitView, view_of, what_next
+from mcp_subagents.words import list_in_words, progress_in_words, task_in_words, wait_in_words
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)
 TASK = TaskHandle("t1", "worker", "Go.", created_at=NOW - timedelta(minutes=5))
@@ -19,7 +19,7 @@ FAILURE = TaskFailure(failure_type=FailureType.TRANSIENT, is_retryable=True, mes
 
 
 def shown(task: TaskHandle, doing: str = "", position: int | None = None) -> TaskView:
-    return view_of(Standing(handle=task, doing=doing, queue_position=position))
+    return view_of(Standing(handle=task, doing=doing, queue_position=position, usage=task.usage or TaskUsage()))
 
 
 def usage(tokens: int, cost: str | None = None) -> TaskUsage:

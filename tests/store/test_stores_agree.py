@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paperwork import FAILURE, MINUTE, NOW, ask, complete, entry, finish_turn, task, unread
 
-from mcp_subagents import moves
+from mcp_subagents import branches, moves
 from mcp_subagents.errors import SubagentsError
 from mcp_subagents.records import EntryKind, Lease, Mail, Move
 from mcp_subagents.store import Capacity, Query, Store
 from mcp_subagents.store.memory import MemoryStore
 from mcp_subagents.store.sqlite import open_sqlite
+from mcp_subagents.trees import Awaited
 from mcp_subagents.types import CancelKind, TaskPriority, TaskStatus
 
 TASKS = [f"t{number}" for number in range(8)]
@@ -37,6 +38,8 @@ class Step:
 
 def create(task_id: str, priority: TaskPriority, subagent: str, provider: str, due: datetime, rest: tuple[str, ...]):
     owner, key, definition = rest
+    parent = "t0" if task_id in ("t1", "t2") else None
+    above = {parent: branches.adopt(task_id, directly=True, most=None)} if parent else {}
     record = task(
         task_id,
         owner=owner,
@@ -45,6 +48,7 @@ def create(task_id: str, priority: TaskPriority, subagent: str, provider: str, d
         provider=provider,
         due_at=due,
         idempotency_key=key,
+        parent_id=parent,
         definition=definition or None,
     )
 
@@ -52,7 +56,7 @@ def create(task_id: str, priority: TaskPriority, subagent: str, provider: str, d
         try:  # ids are never used twice
             return await store.read(task_id)
         except SubagentsError:
-            return await store.create(record, [entry("assigned", EntryKind.EVENT)], most_open=4)
+            return await store.create(record, [entry("assigned", EntryKind.EVENT)], most_open=4, above=above)
 
     return Step(f"create({record})", act)
 
@@ -107,6 +111,10 @@ MOVES: list[tuple[str, Move]] = [
     ("hard cancel", moves.cancel(CancelKind.HARD, FAILURE, NOW + MINUTE)),
     ("stop", moves.stop(FAILURE, at=NOW, seconds=1.0)),
     ("see", lambda record: moves.see(record.handle)(record)),
+    ("park", branches.park([Awaited(task_ids=("t1", "t2"))], seconds=1.0, at=NOW, until=NOW + MINUTE)),
+    ("park for any", branches.park([Awaited(task_ids=("t1", "t2"), mode="any")], seconds=1.0, at=NOW, until=NOW)),
+    ("remind", branches.remind(Mail(mail_id="r", text="wait"))),
+    ("warn", branches.warn(frozenset({"requests"}))),
 ]
 
 task_ids = st.sampled_from(TASKS)
@@ -159,6 +167,8 @@ async def everything(store: Store) -> dict[str, Any]:
     queries = [
         Query(),
         Query(owner="local", unread=True),
+        Query(on_top=True),
+        Query(parent_id="t0"),
         *(Query(statuses=frozenset({status})) for status in TaskStatus),
         Query(owner="else", statuses=frozenset({TaskStatus.PENDING, TaskStatus.RUNNING, TaskStatus.RETRYING})),
     ]
@@ -169,6 +179,7 @@ async def everything(store: Store) -> dict[str, Any]:
             [(each.kind, each.at, each.attempt, without_id(each.body)) for each in await store.journal(task_id)],
             await store.queue_position(task_id),
         )
+    found["orphans"] = list(await store.orphans())
     found["overdue"] = list(await store.overdue(NOW + MINUTE))
     return found
 

@@ -6,9 +6,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict
 
+from mcp_subagents.addresses import result_uri
 from mcp_subagents.delegation import Standing
-from mcp_subagents.server.addresses import result_uri
-from mcp_subagents.server.budget import BUDGET, clipped, shares, shortened
+from mcp_subagents.shortening import BUDGET, clipped, shares, shortened
 from mcp_subagents.types import CancelKind, FailureType, TaskFailure, TaskHandle, TaskPriority, TaskStatus, TaskUsage
 
 LONGEST_DESCRIPTION = 1_000
@@ -122,7 +122,7 @@ def view_of(
         result_uri=result_uri(task.task_id),
         questions=open_questions(task, budget),
         failure=failure,
-        usage=_usage(task.usage or TaskUsage()),
+        usage=_usage(standing.usage),
         activity=ActivityView(turns=task.turns, doing=standing.doing, last_activity_at=task.last_activity_at),
         queue_position=standing.queue_position,
         next=what_next(task, omitted),

@@ -3,9 +3,9 @@
 from datetime import datetime
 
 from mcp_subagents.delegation import News, Unread
-from mcp_subagents.server.budget import clipped, left_out
-from mcp_subagents.server.views import FailureView, ListView, TaskView, WaitView
+from mcp_subagents.shortening import clipped, left_out
 from mcp_subagents.types import TaskStatus
+from mcp_subagents.views import FailureView, ListView, TaskView, WaitView
 
 _LONGEST_LISTED = 120
 
@@ -84,6 +84,8 @@ def _status(view: TaskView, now: datetime) -> str:
     match view.status:
         case TaskStatus.PENDING if view.queue_position:
             return f"queued, number {view.queue_position}"
+        case TaskStatus.PENDING if view.activity.doing:
+            return f"pending, {view.activity.doing}"
         case TaskStatus.RUNNING:
             # Slow is not stuck: a model that cannot tell gives up on a task, or delegates it twice.
             heard_of = view.activity.last_activity_at or view.started_at or view.created_at
