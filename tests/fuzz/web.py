@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -46,7 +46,8 @@ class Web:
         data = request.encoded()
         if request.cut_short:
             await self.close()
-            await (await self._connection()).send(data)
+            with suppress(anyio.BrokenResourceError):
+                await (await self._connection()).send(data)
             await self.close()
             return Answer()
         with anyio.fail_after(patience):
