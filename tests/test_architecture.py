@@ -14,7 +14,7 @@ ORDER = [
     *("errors", "types", "records", "telemetry", "moves", "redact", "texts", "config", "modes", "prompts"),
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
     *("store", "dispatch", "cancelling", "grace", "past", "journal", "asking", "agents", "runner"),
-    *("transcripts", "waking", "housekeeping", "delegation", "looking", "engine", "stopping", "server", "cli"),
+    *("transcripts", "waking", "housekeeping", "unfit", "delegation", "looking", "engine", "stopping", "server", "cli"),
     *("testing", "__main__", "__init__"),
 ]
 """A part imports only from parts before it."""
