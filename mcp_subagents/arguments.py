@@ -197,7 +197,8 @@ def _plain(node: Mapping[str, Any], definitions: Mapping[str, Any]) -> dict[str,
         case _:
             pass
     dropped = {"title", "maxLength", "maxItems", "minItems"}
-    plain = {key: value for key, value in node.items() if key not in dropped}
+    # Behind a validator of ours, pydantic calls a bound by the name it has in Python.
+    plain = {"minimum" if key == "ge" else key: value for key, value in node.items() if key not in dropped}
     if isinstance(items := plain.get("items"), dict):
         plain["items"] = {"type": items["type"]}
     return plain

@@ -20,7 +20,6 @@ from mcp_subagents.delegation import ACTIVE, Standing, Submission, Unread, Waite
 from mcp_subagents.dispatch import Dispatcher
 from mcp_subagents.dispatching import MakeDispatcher, Now, in_this_process
 from mcp_subagents.errors import DailyCostReached, KeyTaken, LeaseLost, NotEnded, UnknownTask
-from mcp_subagents.failures import failure_of
 from mcp_subagents.housekeeping import Housekeeper
 from mcp_subagents.looking import unread
 from mcp_subagents.past import followed_up, stored_history, unfinished
@@ -39,6 +38,7 @@ from mcp_subagents.types import (
     TaskStatus,
     utc_now,
 )
+from mcp_subagents.unfit import Unfit
 from mcp_subagents.waking import Tally, Wakers
 
 if TYPE_CHECKING:
@@ -66,6 +66,7 @@ class Engine:
         self._now = now
         self._wakers = Wakers()
         self._housekeeper = housekeeper
+        self._unfit = Unfit(store, dispatcher, settings.dead_after, now)
         self._around = Surroundings(
             store=store,
             settings=settings,
@@ -114,6 +115,7 @@ class Engine:
             idempotency_key=wanted.idempotency_key,
             limits=config.get("limits"),
             continues=wanted.continues,
+            home=self._store.process,
             trace=telemetry.current_trace(),
         )
         entries = [moves.event(record, MessageType.TASK_ASSIGNED, {}, now, from_host=True)]
@@ -252,8 +254,7 @@ class Engine:
                 subagent = self._roster.compiled(record.handle.subagent_name, record.definition)
                 attempt = Attempt(record, subagent, self._around)
             except Exception as exc:
-                failure = failure_of(exc, messages=(), retries=record.handle.retry_count)
-                await self._store.change(record.task_id, moves.fail(failure, at=self._now()), lease=record.lease)
+                await self._unfit.settle(record, exc)
             else:
                 await self._run(attempt, record)
         except LeaseLost:

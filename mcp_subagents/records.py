@@ -80,6 +80,8 @@ class TaskRecord:
     limits: Mapping[str, float | None] | None = None
     continues: str = ""
     """The ended task whose history it goes on from."""
+    home: str = ""
+    """The process that took it on."""
     trace: str = ""
     """The trace that it belongs to, as a `traceparent`."""
     mail: tuple[Mail, ...] = ()

@@ -15,19 +15,8 @@ ORDER = [
     *("config", "modes", "prompts", "delegation", "addresses", "shortening", "arguments", "views", "words"),
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
     *("store", "dispatch", "cancelling", "grace", "past", "ancestry", "budget", "journal", "asking", "nesting"),
-    *(
-        "parking",
-        "agents",
-        "runner",
-        "transcripts",
-        "waking",
-        "housekeeping",
-        "standing",
-        "looking",
-        "dispatching",
-        "engine",
-    ),
-    *("stopping", "server", "cli"),
+    *("parking", "agents", "runner", "transcripts", "waking", "housekeeping", "unfit", "standing", "looking"),
+    *("dispatching", "engine", "stopping", "server", "cli"),
     *("testing", "__main__", "__init__"),
 ]
 """A part imports only from parts before it."""

@@ -104,6 +104,7 @@ RECORD: dict[str, st.SearchStrategy[Any]] = {
     "process": maybe_text,
     "idempotency_key": text,
     "trace": text,
+    "home": text,
     "continues": text,
     "limits": st.none() | st.dictionaries(text, seconds | counts, max_size=3),
     "mail": st.lists(st.builds(Mail, mail_id=text, text=text), max_size=3).map(tuple),

@@ -1,6 +1,7 @@
 """From bytes to JSON-RPC messages: lines of bounded length, and a clear refusal for every one that is no message."""
 
 import json
+import re
 from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any, NoReturn, cast
@@ -9,6 +10,11 @@ import mcp_types
 from mcp_types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError, JSONRPCMessage, RequestId
 from pydantic import ValidationError
 from pydantic_core import from_json
+
+_START = 2_000
+_ID = re.compile(
+    rb"""\s*\{\s*(?:"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,200}"\s*,\s*){0,2}"id"\s*:\s*("[^"\\]{0,200}"|-?[0-9]{1,18})\s*[,}]"""
+)
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 """Some shells put it before the first thing they pipe."""
@@ -47,9 +53,11 @@ class Lines:
         if len(self._begun) + len(part) <= self._longest:
             self._begun += part
             return
+        asked = _id_at_the_start(bytes(self._begun[:_START]) + part[:_START])
         self._skipping = True
         self._begun = bytearray()
-        yield refuse(INVALID_REQUEST, f"The message is longer than {self._longest} bytes, which is the most allowed.")
+        why = f"The message is longer than {self._longest} bytes, which is the most allowed."
+        yield refuse(INVALID_REQUEST, why, asked)
 
     def _complete(self) -> Generator[bytes]:
         line, skipped = bytes(self._begun), self._skipping
@@ -77,6 +85,12 @@ def parse(line: bytes) -> JSONRPCMessage | Refused:
     if message is None or ("id" in fields and isinstance(message, mcp_types.JSONRPCNotification)):
         return refuse(INVALID_REQUEST, _what_is_wrong(fields), _readable_id(fields))
     return message
+
+
+def _id_at_the_start(line: bytes) -> RequestId | None:
+    """The id of a request too long to be read, if it comes before what makes it long; its client waits for that."""
+    found = _ID.match(line)
+    return None if found is None else cast("RequestId", from_json(found[1]))
 
 
 def refuse(code: int, why: str, request_id: RequestId | None = None) -> Refused:

@@ -143,6 +143,10 @@ class Store(Protocol):
         """Attempts at work in a process that has given no sign of life for that long."""
         ...
 
+    async def others_at_work(self, dead_after: timedelta) -> bool:
+        """Whether another process has given a sign of life; one that has nothing to do gives none."""
+        ...
+
     async def overdue(self, now: datetime) -> Sequence[str]:
         """Tasks that have waited for an answer for long enough."""
         ...

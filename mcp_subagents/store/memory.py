@@ -117,6 +117,9 @@ class MemoryStore:
     async def lost(self, dead_after: timedelta) -> Sequence[Lease]:
         return ()  # the one process there is, is alive
 
+    async def others_at_work(self, dead_after: timedelta) -> bool:
+        return False
+
     async def overdue(self, now: datetime) -> Sequence[str]:
         waiting = TaskStatus.WAITING_FOR_ANSWER
         return [each.task_id for each in self._tasks.values() if each.handle.status is waiting and each.due_at <= now]

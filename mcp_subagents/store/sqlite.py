@@ -167,6 +167,9 @@ class SqliteStore:
     async def lost(self, dead_after: timedelta) -> Sequence[Lease]:
         return self._life.lost(self.file, dead_after)
 
+    async def others_at_work(self, dead_after: timedelta) -> bool:
+        return self._life.has_company(self.file, dead_after)
+
     async def overdue(self, now: datetime) -> Sequence[str]:
         return [task_id for (task_id,) in self.file.rows(_OVERDUE, (micros(now),))]
 

@@ -37,6 +37,7 @@ DELETE FROM process WHERE id <> ? AND NOT beat BETWEEN ? AND ? AND NOT EXISTS (
     SELECT 1 FROM task INDEXED BY task_running WHERE status = 'running' AND process = process.id
 )
 """
+_HEARD_OF = "SELECT 1 FROM process WHERE id <> ? AND beat BETWEEN ? AND ? LIMIT 1"
 _KEPT = timedelta(hours=1)
 
 
@@ -82,6 +83,11 @@ class Life:
             # A beat from the future is from before the machine was started; a damaged one is as good as none.
             if process is None or not oldest <= beat <= now or checksum(process, beat) != total
         ]
+
+    def has_company(self, file: StoreFile, dead_after: timedelta) -> bool:
+        """Whether another process has been heard of lately."""
+        now = self._clock()
+        return bool(file.rows(_HEARD_OF, (self.process, now - micros_of(dead_after), now)))
 
     def _beat(self, db: Database, now: int) -> None:
         db.run(_BEAT, (self.process, now, checksum(self.process, now)))

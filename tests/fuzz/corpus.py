@@ -54,14 +54,19 @@ class Known:
 
     def __init__(self) -> None:
         self._ids: deque[bytes] = deque(maxlen=64)
+        self.named: set[str] = set()
+        """The ids that were put into messages."""
 
     def learn(self, answer: bytes) -> None:
         self._ids.extend(self._TOLD.findall(answer[:4096]))
 
     def filled_in(self, message: bytes) -> bytes:
-        return (
-            self._NAMED.sub(lambda found: self._ids[int(found[1]) % len(self._ids)], message) if self._ids else message
-        )
+        return self._NAMED.sub(self._one, message) if self._ids else message
+
+    def _one(self, found: re.Match[bytes]) -> bytes:
+        chosen = self._ids[int(found[1]) % len(self._ids)]
+        self.named.add(chosen.decode())
+        return chosen
 
 
 def some_task(rng: random.Random) -> str:

@@ -89,8 +89,8 @@ class Host:
             return (await self._by_stream(message, modern=modern))["result"]
 
         began = time.monotonic()
-        self._siege.last_task = await delegate(ask, f"canary-{number}", modern=modern)
-        await delegate(ask_by_stream, f"canary-{number}", modern=modern)
+        self._siege.last_task = await delegate(ask, f"canary-{number}", self._siege.known, modern=modern)
+        await delegate(ask_by_stream, f"canary-{number}", self._siege.known, modern=modern)
         self._siege.canaries.append(time.monotonic() - began)
 
     async def _in_order(self, message: dict[str, Any], *, modern: bool, session: bytes = b"") -> Answer:

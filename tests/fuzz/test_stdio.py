@@ -88,10 +88,11 @@ async def test_a_server_on_a_pipe_outlives_whatever_comes_in(tmp_path: Path, pyt
                 if sent % TIDY_EVERY == 0:
                     await pipe.say(NOTHING_MORE)
                 if sent % CANARY_EVERY == 0:
-                    siege.last_task = await delegate(pipe.ask, f"canary-{sent}", modern=sent % (2 * CANARY_EVERY) == 0)
+                    modern = sent % (2 * CANARY_EVERY) == 0
+                    siege.last_task = await delegate(pipe.ask, f"canary-{sent}", siege.known, modern=modern)
                     siege.look(sent)
                 await pipe.say(siege.known.filled_in(some_line(rng)))
-            siege.last_task = await delegate(pipe.ask, "the last", modern=True)
+            siege.last_task = await delegate(pipe.ask, "the last", siege.known, modern=True)
             siege.judge("stdio")
             await pipe.hang_up()
             with anyio.fail_after(PATIENCE):

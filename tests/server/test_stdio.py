@@ -130,6 +130,17 @@ async def test_a_line_that_is_too_long_is_refused_before_it_ends():
         assert await works(talk)
 
 
+@pytest.mark.parametrize("number", [7, "seven"])
+async def test_a_request_that_is_too_long_is_answered_by_its_id(number: Any):
+    async with started(BARE, "stdio", "--longest-line=1000") as talk:
+        await talk.shake_hands()
+        await talk.say(call(number, "echo", text="y" * 5000))
+        answer = await talk.hear()
+        assert (answer["id"], answer["error"]["code"]) == (number, -32600)
+        await talk.say({"method": "tools/call", "jsonrpc": "2.0", "params": {"id": 9, "text": "y" * 5000}, "id": 8})
+        assert (await talk.hear())["id"] is None
+
+
 async def test_a_line_of_the_greatest_length_is_served():
     line = json.dumps(call(1, "echo", modern=True, text="*")).encode()
     line = line.replace(b"*", b"y" * (1000 - len(line) + 1))

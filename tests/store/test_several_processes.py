@@ -298,6 +298,16 @@ async def test_a_process_with_nothing_to_do_gives_no_signs_of_life(path: Path):
         wait_for_a_beat(path)
 
 
+async def test_a_process_has_company_while_another_is_at_work(path: Path):
+    clock, soon = HandClock(), timedelta(seconds=3)
+    async with open_sqlite(path, clock=clock) as here, open_sqlite(path, clock=clock) as there:
+        assert not await here.others_at_work(soon)
+        await running(there)
+        assert (await here.others_at_work(soon), await there.others_at_work(soon)) == (True, False)
+        clock.now += 4_000_000
+        assert not await here.others_at_work(soon)
+
+
 async def test_processes_that_ended_long_ago_are_forgotten(path: Path):
     clock = HandClock()
     async with open_sqlite(path, clock=clock) as here, open_sqlite(path, clock=clock) as idle:
