@@ -1,9 +1,9 @@
 """From a subagent's definition to an agent that is ready to run."""
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlsplit
 
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import Instrumentation
@@ -15,8 +15,11 @@ from mcp_subagents.asking import ASK_PARENT, may_ever_ask
 from mcp_subagents.config.roster import by_name
 from mcp_subagents.config.spec import PYTHON_ONLY, SubAgentSpec
 from mcp_subagents.config.subagent import SubAgentConfig
-from mcp_subagents.errors import ConfigError, UnknownSubagent
+from mcp_subagents.errors import UnknownSubagent
 from mcp_subagents.journal import JournalledTools
+from mcp_subagents.model_addresses import account_of, requested_model
+from mcp_subagents.models import Models, settings_for
+from mcp_subagents.outputs import output_for, require_fit
 from mcp_subagents.prompts import SUBAGENT_SYSTEM_PROMPT
 
 
@@ -33,16 +36,13 @@ class CompiledSubAgent:
     """Whether we built the agent, with our tools in it; to one that somebody else built, each run adds them."""
 
 
-_HOME = frozenset({"api.openai.com", "api.anthropic.com"})
-"""Where the providers themselves are: a model that goes there shares the account of one that does not say."""
-
-
 class Roster:
     """The subagents of a process, each compiled when it is first needed."""
 
     def __init__(self, configs: Iterable[SubAgentConfig], *, default_model: "str | Model | None" = None) -> None:
         self._configs = by_name(configs)
         self._default_model = default_model
+        self._models = Models()
         self._compiled: dict[str, CompiledSubAgent] = {}
 
     @property
@@ -70,14 +70,16 @@ class Roster:
         return spec.model_copy(update={"model": model}).model_dump_json(exclude_none=True)
 
     def provider(self, name: str) -> str:
-        """Whose model the subagent uses: tasks with the same answer share a cooldown."""
-        config = self.config(name)
-        model: object = config.get("model") or getattr(config.get("agent"), "model", None) or self._default_model
-        if isinstance(model, Model):
-            host = urlsplit(model.base_url or "").hostname or ""
-            return model.system if host in _HOME or not host else f"{model.system} {host}"
-        # `openai-responses:gpt-5` and `openai-chat:gpt-5` are one account.
-        return str(model).partition(":")[0].removesuffix("-responses").removesuffix("-chat") if model else ""
+        """Whose models the subagent uses: tasks with the same answer share a cooldown."""
+        return account_of(self.config(name), self._default_model)
+
+    def model(self, name: str) -> str | None:
+        """The model that the subagent is to run on, by its name; `None` if nobody can tell."""
+        return requested_model(self.config(name), self._default_model)
+
+    def in_use(self) -> AbstractAsyncContextManager[None]:
+        """For as long as the block lasts, the connections to models are kept; then they are closed."""
+        return self._models.in_use()
 
     def compiled(self, name: str, definition: str | None) -> CompiledSubAgent:
         """The agent for a task: from the definition stored with it, or else from this process's own.
@@ -90,42 +92,38 @@ class Roster:
             config = (
                 self.config(name) if definition is None else SubAgentSpec.model_validate_json(definition).to_config()
             )
-            self._compiled[key] = _compile(config, self._default_model)
+            self._compiled[key] = _compile(config, self._models, self._default_model)
         return self._compiled[key]
 
 
-def _compile(config: SubAgentConfig, default_model: "str | Model | None") -> CompiledSubAgent:
+def _compile(config: SubAgentConfig, models: Models, default_model: "str | Model | None") -> CompiledSubAgent:
     name = config.get("name", "")
     return CompiledSubAgent(
         name=name,
         description=config.get("description", ""),
         config=config,
-        agent=_agent(config, default_model),
+        agent=_agent(config, models, default_model),
         is_ours=not {"agent", "agent_factory"} & config.keys(),
     )
 
 
-def _agent(config: SubAgentConfig, default_model: "str | Model | None") -> Any:
+def _agent(config: SubAgentConfig, models: Models, default_model: "str | Model | None") -> Any:
     if (ready := config.get("agent")) is not None:
         return ready
     if (factory := config.get("agent_factory")) is not None:
         return factory(config)
-    model = config.get("model") or default_model
-    if model is None:
-        raise ConfigError(
-            f"The subagent {config.get('name', '')!r} has no model. Give it one (`model: openai:gpt-5`), "
-            "or set MCP_SUBAGENTS_MODEL."
-        )
-    given: dict[str, Any] = dict(config.get("agent_kwargs", {}))
+    given: dict[str, Any] = {**config.get("agent_kwargs", {}), **settings_for(config), **output_for(config)}
     given["tools"] = [*given.get("tools", ()), *([ASK_PARENT] if may_ever_ask(config) else ())]
     given["capabilities"] = [*given.get("capabilities", ()), JournalledTools()]
-    return Agent[Any, Any](
-        model,
+    agent = Agent[Any, Any](
+        models.model_for(config, default_model),
         name=config.get("name"),
         instructions=[SUBAGENT_SYSTEM_PROMPT, config.get("instructions", "")],
         toolsets=config.get("toolsets"),
         **given,
     )
+    require_fit(agent, config)
+    return agent
 
 
 def tracing(agent: Agent[Any, Any], *, with_content: bool) -> Instrumentation | None:

@@ -16,6 +16,7 @@ SubagentsError
 ├── TooManyTasks           the calling model: wait for some to end
 ├── DepthExceeded          the calling model: do it yourself
 ├── IncompleteAnswer       the calling model or the operator: the answer is empty or was cut off
+├── UnfitAnswer            the calling model or the operator: the result does not fit its schema
 ├── IllegalTransition      us: a bug
 ├── StopRequested          nobody: the task was told to stop, and does
 ├── MailWaiting            nobody: the task has something left to read before it ends
@@ -180,6 +181,14 @@ _INCOMPLETE = {
     "length": "The answer was cut off at the model's output limit; raise `max_tokens`, or ask for less at a time.",
     "content_filter": "The provider's content filter cut the answer off; rephrase the task.",
 }
+
+
+class UnfitAnswer(SubagentsError):
+    """The model could not give a result that fits the output schema. What it gave last is in `text`."""
+
+    def __init__(self, problems: str, text: str) -> None:
+        self.text = text
+        super().__init__(f"The model gave no result that fits the output schema. The last one: {problems}.")
 
 
 class IllegalTransition(SubagentsError):

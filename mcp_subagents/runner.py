@@ -26,7 +26,6 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
-from pydantic_core import to_json
 from pydantic_graph import End
 
 from mcp_subagents import moves
@@ -41,6 +40,8 @@ from mcp_subagents.faults import classify
 from mcp_subagents.grace import Grace
 from mcp_subagents.history import answer_on_record, closed, resumable
 from mcp_subagents.journal import JournalledTools, ToolJournal
+from mcp_subagents.model_addresses import answered_by
+from mcp_subagents.outputs import as_text, explained
 from mcp_subagents.past import messages_of
 from mcp_subagents.prompts import first_prompt
 from mcp_subagents.records import Entry, EntryKind, Lease, Mail, Move, TaskRecord
@@ -168,7 +169,11 @@ class Attempt:
         while True:
             result = await self._run_agent(prompt)
             finished = moves.complete(
-                result, usage=task_usage(self._usage), seconds=self._seconds(), at=self._around.now()
+                result,
+                usage=task_usage(self._usage),
+                seconds=self._seconds(),
+                at=self._around.now(),
+                is_structured="output_schema" in self._subagent.config,
             )
             try:
                 await self._settle(finished)
@@ -205,7 +210,7 @@ class Attempt:
                 await self._drive(run)
         assert run.result is not None, "a run that reached its end has a result"
         require_whole_answer(run.result)
-        return _as_text(run.result.output)
+        return as_text(run.result.output)
 
     async def _drive(self, run: AgentRun[Any, Any]) -> None:
         node: Any = run.next_node
@@ -274,7 +279,12 @@ class Attempt:
         usage = task_usage(self._usage)
         number = self._tools.turn + 1
         self._unwritten = moves.finish_turn(
-            entry, number=number, usage=usage, seconds=self._seconds(), delivered=self._carried
+            entry,
+            number=number,
+            usage=usage,
+            seconds=self._seconds(),
+            delivered=self._carried,
+            model=answered_by(messages),
         )
         if not self._goes_on_at_once(messages[-1]):
             await self._settle(moves.nothing)
@@ -354,7 +364,7 @@ class Attempt:
     def _failure(self, exc: BaseException) -> TaskFailure:
         name = self._subagent.name
         failure = failure_of(
-            exc,
+            explained(exc, self._subagent.config, self._history),
             messages=self._history,
             usage=self._usage,
             retries=self._record.handle.retry_count,
@@ -380,7 +390,3 @@ class Attempt:
 def _ends_the_task(message: ModelMessage) -> bool:
     """Whether this response is the answer, as far as can be told: no tools are called, and nothing is missing."""
     return isinstance(message, ModelResponse) and all(isinstance(part, TextPart) for part in message.parts)
-
-
-def _as_text(output: Any) -> str:
-    return output if isinstance(output, str) else to_json(output).decode()

@@ -39,6 +39,7 @@ SAMPLES = [
     errors.WrongArguments(["`task_id` is missing"]),
     errors.DepthExceeded(2),
     errors.IncompleteAnswer("length", "Once upon a"),
+    errors.UnfitAnswer("$.age: it is too low", "{}"),
     errors.IllegalTransition("t1", TaskStatus.RUNNING, TaskStatus.PENDING, [], only_from=TaskStatus.PENDING),
     errors.StopRequested("t1"),
     errors.MailWaiting([Mail(mail_id="m1", text="Hurry.")]),

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from mcp_subagents.config.limits import Limits, require_count
+from mcp_subagents.config.schemas import require_result_schema
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.errors import ConfigError
 
@@ -19,5 +20,26 @@ def by_name(configs: Iterable[SubAgentConfig]) -> Mapping[str, SubAgentConfig]:
         Limits.of(config.get("limits"))
         if (most := config.get("max_concurrency")) is not None:
             require_count(f"max_concurrency of {name!r}", most)
+        if (schema := config.get("output_schema")) is not None:
+            _require_schema(name, schema)
+        if idle := sorted(_OF_MODELS & config.keys()) if config.get("agent") is not None else ():
+            raise ConfigError(f"{name!r} is a ready-made agent; set {', '.join(idle)} on that.")
         known[name] = config
     return known
+
+
+def without_model(configs: Iterable[SubAgentConfig]) -> list[str]:
+    """The names of those that run on the default model, and cannot run if there is none."""
+    own = ("model", "agent", "agent_factory")
+    return [config.get("name", "") for config in configs if all(config.get(key) is None for key in own)]
+
+
+_OF_MODELS = frozenset({"fallback_models", "base_url", "api_key_env", "effort", "output_schema"})
+"""What is built into an agent, so that it comes too late for one that is ready."""
+
+
+def _require_schema(name: str, schema: object) -> None:
+    try:
+        require_result_schema(schema)
+    except ConfigError as why:
+        raise ConfigError(f"{name!r}: {why}.") from why

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from copy import copy
 from typing import Annotated, Any, Literal, Self, cast
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -15,8 +16,9 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from mcp_subagents.config.schemas import require_result_schema
 from mcp_subagents.config.subagent import SubAgentConfig
-from mcp_subagents.errors import did_you_mean
+from mcp_subagents.errors import ConfigError, did_you_mean
 
 PYTHON_ONLY = frozenset({"agent", "agent_factory", "toolsets", "agent_kwargs", "retry_on"})
 """The keys of `SubAgentConfig` that hold live objects, which no file can."""
@@ -32,6 +34,29 @@ def _named_model(model: str) -> str:
     if not model.strip():
         raise ValueError("a model has a name, such as openai:gpt-5; leave the key out for the default model")
     return model
+
+
+def _result_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    try:
+        require_result_schema(schema)
+    except ConfigError as why:
+        raise ValueError(str(why).removeprefix("output_schema ")) from why
+    return schema
+
+
+def _web_address(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be the address of a gateway, such as http://localhost:11434/v1")
+    if parts.username or parts.password:
+        raise ValueError("holds credentials, which belong into a variable: name it with api_key_env")
+    return url
+
+
+def _variable(name: str) -> str:
+    if not name.isidentifier():
+        raise ValueError("must be the name of an environment variable, such as OPENAI_API_KEY, not a key")
+    return name
 
 
 class WorkspaceSpec(BaseModel):
@@ -68,8 +93,8 @@ class SubAgentSpec(BaseModel):
     max_concurrency: int | None = Field(default=None, ge=1)
     question_timeout: float | None = Field(default=None, gt=0, allow_inf_nan=False)
     fallback_models: list[Annotated[str, AfterValidator(_named_model)]] | None = None
-    base_url: str | None = None
-    api_key_env: str | None = None
+    base_url: Annotated[str, AfterValidator(_web_address)] | None = None
+    api_key_env: Annotated[str, AfterValidator(_variable)] | None = None
     effort: Literal["low", "medium", "high"] | None = None
     mcp_servers: dict[str, dict[str, Any]] | list[str | dict[str, Any]] | None = None
     capabilities: list[str | dict[str, Any]] | None = None
@@ -78,7 +103,7 @@ class SubAgentSpec(BaseModel):
     tools: list[str] | None = None
     disallowed_tools: list[str] | None = None
     subagents: list[str] | None = None
-    output_schema: dict[str, Any] | None = None
+    output_schema: Annotated[dict[str, Any], AfterValidator(_result_schema)] | None = None
 
     @model_validator(mode="wrap")
     @classmethod
