@@ -18,6 +18,8 @@ REPAIRS = 3
 """How often in a run the model is told what does not fit, and asked again."""
 _MOST_TOLD = 5
 """Problems that are told at a time."""
+_LONGEST = 300
+"""Characters of a problem."""
 
 
 def output_for(config: SubAgentConfig) -> dict[str, Any]:
@@ -52,7 +54,12 @@ def problems_with(output: object, schema: Mapping[str, Any]) -> list[str]:
         return ["It holds a number that JSON does not have (NaN or Infinity)"]
     validator: Any = validator_for(schema, default=Draft202012Validator)(schema)
     found: Iterator[ValidationError] = validator.iter_errors(output)
-    return [f"{each.json_path}: {each.message}" for each, _ in zip(found, range(_MOST_TOLD), strict=False)]
+    return [f"{each.json_path}: {_clipped(each.message)}" for each, _ in zip(found, range(_MOST_TOLD), strict=False)]
+
+
+def _clipped(message: str) -> str:
+    """A message quotes what it complains of, which may be long."""
+    return message if len(message) <= _LONGEST else f"{message[: _LONGEST // 2]} … {message[-_LONGEST // 2 :]}"
 
 
 def explained(exc: BaseException, config: SubAgentConfig, history: Sequence[ModelMessage]) -> BaseException:

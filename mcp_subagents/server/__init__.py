@@ -13,7 +13,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus
 
 from mcp_subagents.config.environment import patience_in
 from mcp_subagents.config.limits import EngineSettings
-from mcp_subagents.config.roster import by_name
+from mcp_subagents.config.roster import by_name, without_model
 from mcp_subagents.config.spec import SubAgentSpec
 from mcp_subagents.config.stores import SQLITE, located
 from mcp_subagents.config.subagent import SubAgentConfig
@@ -23,6 +23,7 @@ from mcp_subagents.server.cancels import Cancels
 from mcp_subagents.server.desk import Desk
 from mcp_subagents.server.foreground import TaskForeground, WaitForeground
 from mcp_subagents.server.guidance import add_prompts, get_server_instructions
+from mcp_subagents.server.mime import ResultTypes
 from mcp_subagents.server.native import NativeTasks
 from mcp_subagents.server.notices import Notices
 from mcp_subagents.server.resources import add_resources
@@ -92,11 +93,13 @@ def create_server(
         "mcp-subagents",
         title="Subagents",
         version=version("mcp-subagents"),
-        instructions=get_server_instructions(list(configs.values())),
+        instructions=get_server_instructions(
+            list(configs.values()), lack_model=default_model is None and bool(without_model(configs.values()))
+        ),
         tools=tools_of(desk, tools, configs),
         extensions=[native],
         subscriptions=bus,
-        middleware=[cancels],
+        middleware=[cancels, ResultTypes(room)],
         request_state_security=RequestStateSecurity.ephemeral(ttl=_LONGEST_FORM),
         lifespan=lifespan,
         log_level="WARNING",

@@ -14,13 +14,20 @@ LONGEST = 2_000
 """Characters of instructions; some hosts cut them at 2 KB."""
 
 
-def get_server_instructions(subagents: Sequence[SubAgentConfig]) -> str:
-    """The roster and how to use it, as much of it as fits."""
+NO_MODEL = (
+    "No model is configured: tasks fail until MCP_SUBAGENTS_MODEL, or the key of a model provider, is set where this "
+    "server is started.\n\n"
+)
+
+
+def get_server_instructions(subagents: Sequence[SubAgentConfig], *, lack_model: bool = False) -> str:
+    """The roster and how to use it, as much of it as fits, and whether they `lack` a `model` to run on."""
+    warning = NO_MODEL if lack_model else ""
     for longest in (None, 200, 80, 0):
-        told = get_subagent_system_prompt([_with_purpose(config, longest) for config in subagents])
+        told = warning + get_subagent_system_prompt([_with_purpose(config, longest) for config in subagents])
         if len(told.encode()) < LONGEST:
             return told
-    told = get_subagent_system_prompt([])
+    told = warning + get_subagent_system_prompt([])
     return told.replace(_NOBODY, f"Delegate work with the `task` tool; {AGENTS} lists its {len(subagents)} subagents.")
 
 

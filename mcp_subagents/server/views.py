@@ -1,5 +1,6 @@
 """A task as it goes over the wire: the shape of `structuredContent`, and its schema."""
 
+import json
 from datetime import datetime
 from typing import Any, Literal
 
@@ -62,7 +63,9 @@ class TaskView(View):
     completed_at: datetime | None
     attempt: int
     retry_count: int
-    result: str | None
+    model: str | None
+    models_used: list[str]
+    result: str | dict[str, Any] | None
     result_omitted_chars: int
     result_uri: str
     questions: list[QuestionView]
@@ -90,7 +93,7 @@ class ListView(View):
 def view_of(standing: Standing, *, budget: int = BUDGET, whole_description: bool = False) -> TaskView:
     """How a task is shown, its result cut down to `budget` characters."""
     task = standing.handle
-    result, omitted = (None, 0) if task.result is None else shortened(task.result, budget)
+    result, omitted = _result(task, budget)
     longest = None if whole_description else LONGEST_DESCRIPTION
     return TaskView(
         task_id=task.task_id,
@@ -104,6 +107,8 @@ def view_of(standing: Standing, *, budget: int = BUDGET, whole_description: bool
         completed_at=task.completed_at,
         attempt=task.attempt,
         retry_count=task.retry_count,
+        model=task.model,
+        models_used=list(task.models_used),
         result=result,
         result_omitted_chars=omitted,
         result_uri=result_uri(task.task_id),
@@ -114,6 +119,15 @@ def view_of(standing: Standing, *, budget: int = BUDGET, whole_description: bool
         queue_position=standing.queue_position,
         next=what_next(task, omitted),
     )
+
+
+def _result(task: TaskHandle, budget: int) -> tuple[str | dict[str, Any] | None, int]:
+    """The result, and how much of it is left out. Half an object is none: if it is too long, it is shown as text."""
+    if task.result is None:
+        return None, 0
+    if task.is_structured and len(task.result) <= budget:
+        return json.loads(task.result), 0
+    return shortened(task.result, budget)
 
 
 def open_questions(task: TaskHandle) -> list[QuestionView]:
@@ -190,7 +204,7 @@ def _usage(usage: TaskUsage) -> UsageView:
 _TASK = {
     "task_id": {"type": "string"},
     "status": {"enum": [status.value for status in TaskStatus]},
-    "result": {"type": ["string", "null"]},
+    "result": {"type": ["string", "object", "null"]},
     "questions": {"type": "array"},
     "failure": {"type": ["object", "null"]},
     "usage": {"type": "object"},
