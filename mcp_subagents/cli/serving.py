@@ -11,8 +11,11 @@ import anyio
 
 from mcp_subagents.cli.exporting import exporting
 from mcp_subagents.config.environment import load
+from mcp_subagents.config.providers import why_no_model
 from mcp_subagents.redact import redact
 from mcp_subagents.stopping import leave, until_stopped
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,8 @@ def prepare(arguments: argparse.Namespace, env: Mapping[str, str]) -> Prepared:
         delivery=DeliverySettings(sync_patience=config.sync_patience),
     )
     _log_to_stderr(arguments.log_level)
+    if config.lacks_model:
+        logger.warning("%s", why_no_model(env))
     return Prepared(server, arguments, config.exports_traces)
 
 

@@ -9,6 +9,7 @@ from platformdirs import user_config_path
 
 from mcp_subagents.config.files import FileConfig, read_file
 from mcp_subagents.config.limits import EngineSettings, Limits
+from mcp_subagents.config.providers import default_model
 from mcp_subagents.config.spec import SubAgentSpec
 from mcp_subagents.config.stores import located
 from mcp_subagents.errors import ConfigError
@@ -28,6 +29,11 @@ class ServerConfig:
     sync_patience: float | None = None
     """Seconds that a call may last."""
     exports_traces: bool = False
+
+    @property
+    def lacks_model(self) -> bool:
+        """Whether there are tasks that cannot run, for want of a model."""
+        return self.model is None and (not self.subagents or any(spec.model is None for spec in self.subagents))
 
 
 def usual_places() -> tuple[Path, ...]:
@@ -64,7 +70,7 @@ def load(
         raise ConfigError("\n".join(wrong))
     return ServerConfig(
         subagents=said.subagents,
-        model=env.get("MCP_SUBAGENTS_MODEL", "").strip() or said.model,
+        model=env.get("MCP_SUBAGENTS_MODEL", "").strip() or said.model or default_model(env),
         store=kept,
         settings=_settings(said, trace_content=traces == "content"),
         sync_patience=patience,

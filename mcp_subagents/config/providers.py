@@ -67,7 +67,7 @@ def why_no_model(env: Mapping[str, str], *, installed: Callable[[str], bool] = i
     variables = ", ".join(provider.variable for provider in PROVIDERS)
     return " ".join(
         [
-            "There is no model to run it on.",
+            "There is no model to run tasks on.",
             *ways,
             f"Set MCP_SUBAGENTS_MODEL (such as {PROVIDERS[0].model}) along with its provider's key, or just one of the "
             f"keys {variables}; or give the subagent a `model` of its own.",
