@@ -59,7 +59,8 @@ def requested_model(config: SubAgentConfig, default_model: "str | Model | None")
 def _first_model(config: SubAgentConfig, default_model: "str | Model | None") -> "str | Model | None":
     if (agent := config.get("agent")) is not None:
         return getattr(agent, "model", None)
-    return None if "agent_factory" in config else config.get("model") or default_model
+    # What a factory makes of a subagent without a model, only it knows.
+    return config.get("model") or (None if "agent_factory" in config else default_model)
 
 
 def account_of(config: SubAgentConfig, default_model: "str | Model | None") -> str:

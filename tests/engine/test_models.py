@@ -1,6 +1,7 @@
 """Models by their names: gateways, keys, fallbacks, connections, and who answered in the end."""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -18,6 +19,7 @@ from mcp_subagents.engine import run_engine
 from mcp_subagents.models import Models
 from mcp_subagents.store import Store
 from mcp_subagents.store.memory import MemoryStore
+from mcp_subagents.store.sqlite import open_sqlite
 from mcp_subagents.testing import (
     Gateway,
     ProviderError,
@@ -90,6 +92,25 @@ async def test_a_gateway_never_gets_a_key_that_was_not_named_for_it(model: str, 
 
     assert task.result == "done"
     assert "sk-secret" not in str(gateway.requests[0].headers)
+
+
+def all_bytes(folder: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in folder.iterdir())
+
+
+async def test_a_key_never_reaches_the_store_the_failure_or_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    key = "not-a-pattern-anybody-knows"
+    monkeypatch.setenv("GATEWAY_KEY", key)
+    echo = Status(401, body={"error": {"message": f"bad key {key}", "code": "invalid_api_key"}})
+    async with Gateway([echo]) as gateway, open_sqlite(tmp_path / "tasks.db") as store:
+        task = await run(worker(gateway, api_key_env="GATEWAY_KEY"), store=store)
+
+    assert key_in(gateway.requests[0]) == key
+    assert task.failure is not None
+    assert key not in f"{task}{caplog.text}"
+    assert key.encode() not in all_bytes(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -324,6 +345,8 @@ def provider(**config: Any) -> str:
         ({"fallback_models": ["anthropic:x"]}, "openai, anthropic"),
         ({"base_url": "http://h/v1", "fallback_models": ["openai:b", "groq:c"]}, "openai h, groq"),
         ({"model": ScriptedModel(), "fallback_models": ["groq:c"]}, "function, groq"),
+        ({"model": "groq:c", "agent_factory": ScriptedModel}, "groq"),
+        ({"agent_factory": ScriptedModel}, "openai"),
     ],
 )
 def test_tasks_share_a_cooldown_by_the_account_that_serves_them(config: dict[str, Any], expected: str):

@@ -171,6 +171,8 @@ async def test_a_follow_up_of_a_structured_task_is_structured_again(store: Store
         task = await outcome(engine, await delegate(engine, "Again.", continues=first))
 
     assert json.loads(task.result or "")["stars"] == 5
+    told = [part for message in model.requests[1] for part in message.parts if isinstance(part, ToolReturnPart)]
+    assert [(part.content, part.outcome) for part in told] == [("The result was taken.", "success")]
 
 
 async def test_a_message_that_comes_with_the_result_is_read_before_the_result_counts(store: Store):
