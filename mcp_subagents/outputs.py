@@ -8,14 +8,16 @@ from jsonschema import Draft202012Validator, ValidationError
 from jsonschema.validators import validator_for  # pyright: ignore[reportUnknownVariableType]  # it has no types
 from pydantic_ai import Agent, ModelRetry, StructuredDict
 from pydantic_ai import exceptions as pai
-from pydantic_ai.messages import ModelMessage, ModelResponse
+from pydantic_ai.messages import ModelMessage, ModelResponse, RetryFeedbackPart, ToolReturnPart, UserPromptPart
 from pydantic_core import to_json
 
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.errors import UnfitAnswer
 
 REPAIRS = 3
-"""How often in a run the model is told what does not fit, and asked again."""
+"""How often the model is told what does not fit, and asked again."""
+_OUTPUT_TOOL = "final_result"
+"""As pydantic-ai calls the tool that takes the result."""
 _MOST_TOLD = 5
 """Problems that are told at a time."""
 _LONGEST = 300
@@ -31,6 +33,23 @@ def output_for(config: SubAgentConfig) -> dict[str, Any]:
     if "retries" not in config.get("agent_kwargs", {}):
         given["retries"] = {"output": REPAIRS}
     return given
+
+
+def repairs_left(config: SubAgentConfig, history: Sequence[ModelMessage]) -> dict[str, Any]:
+    """What a run that goes on from `history` is told: a resume does not begin to count anew."""
+    if "output_schema" not in config or "retries" in config.get("agent_kwargs", {}):
+        return {}
+    refused = 0
+    for part in (part for message in history for part in message.parts):
+        if isinstance(part, UserPromptPart):
+            refused = 0
+        elif isinstance(part, RetryFeedbackPart) or (isinstance(part, ToolReturnPart) and _is_refusal(part)):
+            refused += 1
+    return {"retries": {"output": max(REPAIRS - refused, 0)}}
+
+
+def _is_refusal(part: ToolReturnPart) -> bool:
+    return part.outcome == "retried" and part.tool_name == _OUTPUT_TOOL
 
 
 def require_fit(agent: Agent[Any, Any], config: SubAgentConfig) -> None:

@@ -41,7 +41,7 @@ from mcp_subagents.grace import Grace
 from mcp_subagents.history import answer_on_record, closed, resumable
 from mcp_subagents.journal import JournalledTools, ToolJournal
 from mcp_subagents.model_addresses import answered_by
-from mcp_subagents.outputs import as_text, explained
+from mcp_subagents.outputs import as_text, explained, repairs_left
 from mcp_subagents.past import messages_of
 from mcp_subagents.prompts import first_prompt
 from mcp_subagents.records import Entry, EntryKind, Lease, Mail, Move, TaskRecord
@@ -184,7 +184,7 @@ class Attempt:
 
     async def _run_agent(self, prompt: str | None) -> str:
         limits = self._limits
-        added: dict[str, Any] = {}
+        added = repairs_left(self._subagent.config, self._history)
         if not self._subagent.is_ours:
             added["capabilities"] = [JournalledTools()]
             added["toolsets"] = [ASKING] if may_ever_ask(self._subagent.config) else []

@@ -34,6 +34,10 @@ from mcp_subagents.testing import (
 )
 from mcp_subagents.types import FailureType, TaskHandle, TaskStatus
 
+# Loaded here, where it may take its time: in a test the clock is running.
+pytest.importorskip("pydantic_ai.models.anthropic")
+pytest.importorskip("pydantic_ai.models.openai")
+
 CHAT = "openai-chat:gpt-4o-mini"
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import anyio
 import pytest
 from office import at_work, delegate, outcome
+from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
@@ -24,6 +25,10 @@ from mcp_subagents.store import Store
 from mcp_subagents.store.memory import MemoryStore
 from mcp_subagents.testing import Gateway, Line, ScriptedModel, Text, ToolCall, ToolCalls
 from mcp_subagents.types import FailureType, TaskHandle, TaskStatus, utc_now
+
+# Loaded here, where it may take its time: in a test the clock is running.
+pytest.importorskip("pydantic_ai.models.anthropic")
+pytest.importorskip("pydantic_ai.models.openai")
 
 SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -106,6 +111,16 @@ async def test_a_model_that_only_gives(lines: list[Line], problem: str, partial:
         assert partial in task.failure.partial_results
     else:
         assert "Fi" in task.failure.partial_results
+
+
+@pytest.mark.parametrize("bad", [gives(BAD), "I would rather talk."], ids=["objects that do not fit", "text"])
+async def test_a_retry_gives_the_model_no_more_tries(bad: Line):
+    model = ScriptedModel(*[bad, ModelHTTPError(503, "scripted")] * 10)
+    task = await run(model=model)
+
+    assert task.failure is not None
+    assert task.failure.failure_type is FailureType.VALIDATION
+    assert (task.usage.requests if task.usage else 0, task.retry_count) == (REPAIRS + 1, REPAIRS)
 
 
 @pytest.mark.parametrize("model", ["openai:gpt-4o-mini", "anthropic:claude-haiku-5-5"])

@@ -22,6 +22,10 @@ from mcp_subagents.server.words import is_same_model
 from mcp_subagents.store.memory import MemoryStore
 from mcp_subagents.testing import Gateway, Line, ScriptedModel, Status, Text, ToolCall, ToolCalls
 
+# Loaded here, where it may take its time: in a test the clock is running.
+pytest.importorskip("pydantic_ai.models.anthropic")
+pytest.importorskip("pydantic_ai.models.openai")
+
 SCHEMA: dict[str, Any] = {
     "type": "object",
     "properties": {"verdict": {"enum": ["good", "bad"]}, "notes": {"type": "string"}},
