@@ -13,7 +13,7 @@ FILES = {path.relative_to(PACKAGE).as_posix(): path for path in sorted(PACKAGE.r
 ORDER = [
     *("errors", "types", "records", "telemetry", "moves", "redact", "texts", "config", "modes", "prompts"),
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
-    *("store", "dispatch", "cancelling", "grace", "past", "journal", "asking", "agents", "runner"),
+    *("store", "dispatch", "cancelling", "grace", "past", "journal", "asking", "equipment", "agents", "runner"),
     *("transcripts", "waking", "housekeeping", "delegation", "engine", "stopping", "server", "cli"),
     *("testing", "__main__", "__init__"),
 ]
@@ -21,7 +21,7 @@ ORDER = [
 
 AGENTS = {
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
-    *("past", "journal", "asking", "agents", "runner", "transcripts", "testing"),
+    *("past", "journal", "asking", "equipment", "agents", "runner", "transcripts", "testing"),
 }
 DOORS = {
     "pydantic_ai": AGENTS,
@@ -30,6 +30,7 @@ DOORS = {
     "psycopg": {"store"},
     "procrastinate": {"dispatch"},
     "mcp": {"server"},
+    "fastmcp": {"equipment"},
 }
 """The parts that may import a library."""
 
