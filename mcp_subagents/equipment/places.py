@@ -47,14 +47,14 @@ def anchored(config: SubAgentConfig, base: Path) -> SubAgentConfig:
         return config
     data: dict[str, Any] = dict(config)
     if "context_files" in data:
-        data["context_files"] = [confined(path, base) for path in data["context_files"]]
-    match data.get("workspace"):
-        case str(path):
-            data["workspace"] = absolute(path, base)
-        case {"path": str(path), **others}:
-            data["workspace"] = {**others, "path": absolute(path, base)}
-        case _:
-            pass
+        data["context_files"] = [confined(str(path), base) for path in data["context_files"] or ()]
+    workspace = data.get("workspace")
+    if isinstance(workspace, str | Path):
+        data["workspace"] = absolute(str(workspace), base)
+    elif isinstance(workspace, dict):
+        given = cast("dict[str, Any]", workspace)
+        if isinstance(given.get("path"), str | Path):
+            data["workspace"] = {**given, "path": absolute(str(given["path"]), base)}
     if data.get("mcp_servers"):
         data["mcp_servers"] = _servers(data["mcp_servers"], base)
     return cast("SubAgentConfig", data)

@@ -79,6 +79,8 @@ class ServedTools(AbstractToolset[Any]):
         self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
     ) -> Any:
         """What the server makes of the call. Raises: `ToolFailed`, in words for the model."""
+        if name not in self._known:
+            raise ToolFailed(f"The tool server {self.id!r} has no {name!r} any more.")
         own_name, _ = self._known[name]
         try:
             session = await self._session()

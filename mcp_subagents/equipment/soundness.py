@@ -1,9 +1,10 @@
 """Whether a subagent's equipment can be had, as far as that can be told without loading or starting anything."""
 
+import logging
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.equipment.capability_names import named
@@ -11,6 +12,9 @@ from mcp_subagents.equipment.context_files import require_context
 from mcp_subagents.equipment.definitions import definition_of, definitions_of, expand
 from mcp_subagents.equipment.places import anchored
 from mcp_subagents.errors import ConfigError
+from mcp_subagents.redact import redact
+
+logger = logging.getLogger(__name__)
 
 _TOOLS = ("mcp_servers", "capabilities", "workspace", "python_tools", "tools", "disallowed_tools")
 
@@ -50,6 +54,7 @@ def _trouble(
         )
         return wrong
     _try(wrong, lambda: [expand(each, env) for each in definitions_of(config, shared, base)])
+    _try(wrong, lambda: _warn_of_secrets(config, base))
     for entry in config.get("capabilities") or ():
         _try(wrong, lambda entry=entry: named(entry, name))
     _try(wrong, lambda: require_context(name, config.get("context_files") or ()))
@@ -57,6 +62,23 @@ def _trouble(
     if config.get("python_tools") and not allow_python_tools:
         wrong.append(not_allowed(config))
     return wrong
+
+
+def _warn_of_secrets(config: SubAgentConfig, base: Path) -> None:
+    """Say which tool servers are given a secret by the definition itself, by the look of it."""
+    given: Any = config.get("mcp_servers") or []
+    entries: list[Any] = given if isinstance(given, list) else [given]
+    # A name or a file is all that is stored of servers that are defined elsewhere.
+    own = [each for each in entries if isinstance(each, dict) and "from" not in each]
+    for server in definitions_of(cast("SubAgentConfig", {**config, "mcp_servers": own}), {}, base):
+        texts = [f"{key}: {text}" for part in (server.env, server.headers) for key, text in part.items()]
+        if any("${" not in text and redact(text) != text for text in texts):
+            logger.warning(
+                "the tool server %s of the subagent %s has a secret written out, which is stored with every task; "
+                "name a variable in its place: ${VARIABLE}",
+                server.name,
+                config.get("name", ""),
+            )
 
 
 def _try(wrong: list[str], judge: Any) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from pydantic_ai.messages import RetryPromptPart, ToolReturnPart
+from pydantic_ai.messages import ToolReturnPart
 
 from mcp_subagents.agents import Roster
 from mcp_subagents.config import SubAgentConfig
@@ -49,7 +49,7 @@ def returned(model: ScriptedModel) -> list[Any]:
     """What the tools returned to the model, in order."""
     seen = model.requests[-1] if model.requests else []
     parts = [part for message in seen for part in message.parts]
-    return [part.content for part in parts if isinstance(part, ToolReturnPart | RetryPromptPart)]
+    return [part.content for part in parts if isinstance(part, ToolReturnPart)]
 
 
 def is_alive(pid: int) -> bool:

@@ -1,10 +1,12 @@
 """Capabilities, Python tools, and what is said at start of what cannot be had."""
 
+import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from bench import BENCH, at_work, ended, returned, worker
 from pydantic_ai import FunctionToolset
 from pydantic_ai.capabilities import CAPABILITY_TYPES, MCP, Thinking
@@ -14,6 +16,7 @@ from mcp_subagents import create_server
 from mcp_subagents.config.spec import SubAgentSpec
 from mcp_subagents.equipment.capabilities import capabilities_of
 from mcp_subagents.equipment.capability_names import CAPABILITY_NAMES
+from mcp_subagents.equipment.definitions import definitions_of
 from mcp_subagents.equipment.kits import Equipment
 from mcp_subagents.equipment.python_tools import python_tools_of
 from mcp_subagents.equipment.served_tools import tool_name
@@ -139,3 +142,32 @@ def test_a_tool_has_a_name_that_every_provider_takes(server: str, tool: str, nam
     assert made.startswith(name)
     assert len(made) <= 64
     assert tool_name(server, f"{tool}2") != made
+
+
+def test_a_secret_that_is_written_out_is_warned_of(caplog: pytest.LogCaptureFixture, tmp_path: Path):
+    loud = {**BENCH, "env": {"API_TOKEN": "ghp_0123456789abcdefghij0123456789"}}
+    quiet = {**BENCH, "env": {"API_TOKEN": "${PATH}", "MODE": "quick"}}
+    create_server([worker(model="test", mcp_servers={"loud": loud, "quiet": quiet})], store=tmp_path / "x.db")
+    (warning,) = [record.message for record in caplog.records]
+    assert "the tool server loud of the subagent worker has a secret written out" in warning
+    assert "ghp_" not in warning
+
+
+DOCS = (Path(__file__).parent.parent.parent / "docs" / "tools.md").read_text(encoding="utf-8")
+
+
+def test_the_examples_of_the_documentation_are_definitions():
+    whole, *servers = [yaml.safe_load(block.split("```")[0]) for block in DOCS.split("```yaml\n")[1:]]
+    specs = [SubAgentSpec.model_validate(each) for each in whole["subagents"]]
+    specs += [SubAgentSpec.model_validate({"name": "x", **each}) for each in servers]
+    shared = {"files": {"command": "x"}}
+    for spec in specs:
+        entries = [entry for entry in spec.mcp_servers or [] if not (isinstance(entry, dict) and "from" in entry)]
+        given = spec.mcp_servers if isinstance(spec.mcp_servers, dict) else entries
+        definitions_of(worker(mcp_servers=given), shared, Path("/"))
+    assert len(specs) == 4
+
+
+def test_the_documentation_names_every_capability():
+    section = DOCS.split("## Capabilities")[1].split("Known:")[1].split("##")[0]
+    assert set(re.findall(r"`(\w+)`", section)) == CAPABILITY_NAMES
