@@ -67,9 +67,9 @@ def _trouble(
 def _warn_of_secrets(config: SubAgentConfig, base: Path) -> None:
     """Say which tool servers are given a secret by the definition itself, by the look of it."""
     given: Any = config.get("mcp_servers") or []
-    entries: list[Any] = given if isinstance(given, list) else [given]
+    entries = cast("list[Any]", given if isinstance(given, list) else [given])
     # A name or a file is all that is stored of servers that are defined elsewhere.
-    own = [each for each in entries if isinstance(each, dict) and "from" not in each]
+    own: list[Any] = [each for each in entries if isinstance(each, dict) and "from" not in each]
     for server in definitions_of(cast("SubAgentConfig", {**config, "mcp_servers": own}), {}, base):
         texts = [f"{key}: {text}" for part in (server.env, server.headers) for key, text in part.items()]
         if any("${" not in text and redact(text) != text for text in texts):

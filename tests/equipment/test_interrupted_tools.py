@@ -17,6 +17,8 @@ from mcp_subagents.journal import INTERRUPTED
 from mcp_subagents.store.sqlite import open_sqlite
 from mcp_subagents.testing import ScriptedModel
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize(
     ("tool", "marks", "told"),

@@ -53,6 +53,7 @@ def test_a_tool_that_does_not_exist_is_told_with_the_nearest_one():
         require_known("worker", ["read_fiel", "bench__*", "ask_parent"], ["read_file"])
 
 
+@pytest.mark.slow
 async def test_a_subagent_is_offered_what_its_lists_let_through():
     model: Any = Onlooker()
     lists = {"tools": ["bench__add", "bench__p*", "bench__n*"], "disallowed_tools": ["bench__note"]}
@@ -61,6 +62,7 @@ async def test_a_subagent_is_offered_what_its_lists_let_through():
     assert model.offered == ["ask_parent", "bench__add", "bench__pid"]
 
 
+@pytest.mark.slow
 async def test_a_tool_that_is_not_offered_cannot_be_called_either():
     model = ScriptedModel(ToolCallPart("bench__pid", {}), "well then")
     async with at_work(worker(model=model, mcp_servers={"bench": BENCH}, tools=["bench__add"])) as engine:
@@ -69,6 +71,7 @@ async def test_a_tool_that_is_not_offered_cannot_be_called_either():
     assert (task.result, "Unknown tool name: 'bench__pid'" in str(told)) == ("well then", True)
 
 
+@pytest.mark.slow
 async def test_a_named_tool_that_is_missing_is_logged_at_start_and_fails_every_task(caplog: pytest.LogCaptureFixture):
     model = ScriptedModel()
     async with at_work(worker(model=model, mcp_servers={"bench": BENCH}, tools=["bench__ad"])) as engine:
@@ -82,6 +85,7 @@ async def test_a_named_tool_that_is_missing_is_logged_at_start_and_fails_every_t
     assert model.requests == []
 
 
+@pytest.mark.slow
 async def test_a_check_brings_up_everything_but_the_model():
     broken = {"command": BENCH["command"], "args": ["-c", "import sys; sys.exit('out of order')"]}
     good = worker(mcp_servers={"bench": BENCH}, name="good", tools=["bench__add"])

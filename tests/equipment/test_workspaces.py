@@ -193,6 +193,7 @@ escapes = st.builds(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("can_walk", [CAN_WALK, False], ids=["walked", "resolved"])
 @given(escape=st.one_of(escapes, st.text(max_size=40)))
 @settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
