@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mcp_subagents.config.limits import EngineSettings, Limits
     from mcp_subagents.delegation import Standing, Submission, Waited
     from mcp_subagents.engine import Engine, run_engine
+    from mcp_subagents.equipment.kits import Equipment
     from mcp_subagents.errors import (
         ConfigError,
         DepthExceeded,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         StoreUnavailable,
         SubagentsError,
         TaskEnded,
+        ToolServerDown,
         TooManyTasks,
         UnknownSubagent,
         UnknownTask,
@@ -89,6 +91,7 @@ __all__ = [
     "Engine",
     "EngineSettings",
     "EngineStopped",
+    "Equipment",
     "ExecutionMode",
     "FailureType",
     "IllegalTransition",
@@ -117,6 +120,7 @@ __all__ = [
     "TaskStatus",
     "TaskUsage",
     "TooManyTasks",
+    "ToolServerDown",
     "ToolsetFactory",
     "UnknownSubagent",
     "UnknownTask",
@@ -157,6 +161,7 @@ _HOMES = {
     "Engine": "engine",
     "EngineSettings": "config.limits",
     "EngineStopped": "errors",
+    "Equipment": "equipment.kits",
     "ExecutionMode": "types",
     "FailureType": "types",
     "IllegalTransition": "errors",
@@ -185,6 +190,7 @@ _HOMES = {
     "TaskStatus": "types",
     "TaskUsage": "types",
     "TooManyTasks": "errors",
+    "ToolServerDown": "errors",
     "ToolsetFactory": "config",
     "UnknownSubagent": "errors",
     "UnknownTask": "errors",

@@ -1,9 +1,10 @@
 """From a subagent's definition to an agent that is ready to run."""
 
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractAsyncContextManager
+import logging
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import Instrumentation
@@ -15,12 +16,17 @@ from mcp_subagents.asking import ASK_PARENT, may_ever_ask
 from mcp_subagents.config.roster import by_name
 from mcp_subagents.config.spec import PYTHON_ONLY, SubAgentSpec
 from mcp_subagents.config.subagent import SubAgentConfig
+from mcp_subagents.equipment.kits import Equipment
+from mcp_subagents.equipment.rehearsal import rehearse
+from mcp_subagents.equipment.tool_lists import names_tools
 from mcp_subagents.errors import UnknownSubagent
 from mcp_subagents.journal import JournalledTools
 from mcp_subagents.model_addresses import account_of, requested_model
 from mcp_subagents.models import Models, settings_for
 from mcp_subagents.outputs import output_for, require_fit
 from mcp_subagents.prompts import SUBAGENT_SYSTEM_PROMPT
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +45,47 @@ class CompiledSubAgent:
 class Roster:
     """The subagents of a process, each compiled when it is first needed."""
 
-    def __init__(self, configs: Iterable[SubAgentConfig], *, default_model: "str | Model | None" = None) -> None:
-        self._configs = by_name(configs)
+    def __init__(
+        self,
+        configs: Iterable[SubAgentConfig],
+        *,
+        default_model: "str | Model | None" = None,
+        equipment: Equipment | None = None,
+    ) -> None:
+        self.equipment = equipment or Equipment()
+        self._configs = by_name(self.equipment.anchored(config) for config in configs)
         self._default_model = default_model
         self._models = Models()
         self._compiled: dict[str, CompiledSubAgent] = {}
+
+    @asynccontextmanager
+    async def open(self) -> AsyncGenerator[None]:
+        """Keep connections to models and let tool servers run for as long as the block lasts; then none is left.
+
+        What their definitions name is looked for meanwhile, so that a mistake is in the log before a task meets it.
+        """
+        async with self._models.in_use(), self.equipment.open(self._look_for_tools):
+            yield
+
+    async def _look_for_tools(self) -> None:
+        for name, config in self._configs.items():
+            if names_tools(config.get("tools"), config.get("disallowed_tools") or ()):
+                try:
+                    await self.check(name)
+                except Exception as exc:
+                    logger.error("the subagent %s cannot work: %s", name, exc)
+
+    async def check(self, name: str) -> None:
+        """Bring up all that the subagent works with, but for its model; while `open` only.
+
+        Raises:
+            UnknownSubagent: there is none of that name.
+            ConfigError: its definition is wrong, or names a tool that does not exist.
+            ToolServerDown: a tool server of it does not start.
+        """
+        compiled = self.compiled(name, self.definition(name))
+        if compiled.is_ours:
+            await rehearse(cast("Agent[Any, Any]", compiled.agent))
 
     @property
     def configs(self) -> Mapping[str, SubAgentConfig]:
@@ -77,10 +119,6 @@ class Roster:
         """The model that the subagent is to run on, by its name; `None` if nobody can tell."""
         return requested_model(self.config(name), self._default_model)
 
-    def in_use(self) -> AbstractAsyncContextManager[None]:
-        """For as long as the block lasts, the connections to models are kept; then they are closed."""
-        return self._models.in_use()
-
     def compiled(self, name: str, definition: str | None) -> CompiledSubAgent:
         """The agent for a task: from the definition stored with it, or else from this process's own.
 
@@ -92,34 +130,37 @@ class Roster:
             config = (
                 self.config(name) if definition is None else SubAgentSpec.model_validate_json(definition).to_config()
             )
-            self._compiled[key] = _compile(config, self._models, self._default_model)
+            self._compiled[key] = _compile(config, self._models, self._default_model, self.equipment)
         return self._compiled[key]
 
 
-def _compile(config: SubAgentConfig, models: Models, default_model: "str | Model | None") -> CompiledSubAgent:
+def _compile(
+    config: SubAgentConfig, models: Models, default_model: "str | Model | None", equipment: Equipment
+) -> CompiledSubAgent:
     name = config.get("name", "")
     return CompiledSubAgent(
         name=name,
         description=config.get("description", ""),
         config=config,
-        agent=_agent(config, models, default_model),
+        agent=_agent(config, models, default_model, equipment),
         is_ours=not {"agent", "agent_factory"} & config.keys(),
     )
 
 
-def _agent(config: SubAgentConfig, models: Models, default_model: "str | Model | None") -> Any:
+def _agent(config: SubAgentConfig, models: Models, default_model: "str | Model | None", equipment: Equipment) -> Any:
     if (ready := config.get("agent")) is not None:
         return ready
     if (factory := config.get("agent_factory")) is not None:
         return factory(config)
+    kit = equipment.kit(config)
     given: dict[str, Any] = {**config.get("agent_kwargs", {}), **settings_for(config), **output_for(config)}
     given["tools"] = [*given.get("tools", ()), *([ASK_PARENT] if may_ever_ask(config) else ())]
-    given["capabilities"] = [*given.get("capabilities", ()), JournalledTools()]
+    given["capabilities"] = [*given.get("capabilities", ()), *kit.capabilities, JournalledTools()]
     agent = Agent[Any, Any](
         models.model_for(config, default_model),
         name=config.get("name"),
-        instructions=[SUBAGENT_SYSTEM_PROMPT, config.get("instructions", "")],
-        toolsets=config.get("toolsets"),
+        instructions=[SUBAGENT_SYSTEM_PROMPT, config.get("instructions", ""), *kit.instructions],
+        toolsets=[*(config.get("toolsets") or ()), *kit.toolsets],
         **given,
     )
     require_fit(agent, config)

@@ -375,7 +375,7 @@ async def run_engine(
     engine = Engine(store, roster, settings, dispatcher, housekeeper, now)
     failure: Exception | None = None
     try:
-        async with roster.in_use(), anyio.create_task_group() as group:
+        async with roster.open(), anyio.create_task_group() as group:
             await group.start(engine.listen, name="engine listener")
             group.start_soon(housekeeper.keep_house, name="housekeeping")
             group.start_soon(dispatcher.serve, engine.execute, name="dispatcher")

@@ -6,6 +6,7 @@ SubagentsError
 │   ├── StoreDamaged       a file or a record is not what was written
 │   ├── StoreTooNew        a later version of mcp-subagents wrote it
 │   └── StoreUnavailable   full, locked, read-only, or on a file system that cannot hold it
+├── ToolServerDown         the operator: an MCP server that a subagent uses cannot be started
 ├── EngineStopped          the caller: open another engine on the store
 ├── WrongArguments         the calling model: a tool does not take that
 ├── UnknownSubagent        the calling model: pick another name
@@ -62,6 +63,14 @@ class StoreTooNew(StoreError):
 
 class StoreUnavailable(StoreError):
     """The store cannot be reached or written just now; what was asked for has not happened."""
+
+
+class ToolServerDown(SubagentsError):
+    """An MCP server that a subagent uses cannot be started, or does not stay alive."""
+
+    def __init__(self, name: str, trouble: str) -> None:
+        self.name = name
+        super().__init__(f"The tool server {name!r} {trouble}.")
 
 
 class EngineStopped(SubagentsError):

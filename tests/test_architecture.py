@@ -14,7 +14,7 @@ ORDER = [
     *("errors", "types", "records", "telemetry", "moves", "redact", "texts", "config", "modes", "prompts"),
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
     *("store", "dispatch", "cancelling", "grace", "past", "journal", "asking", "model_addresses", "models", "outputs"),
-    *("agents", "runner"),
+    *("equipment", "agents", "runner"),
     *("transcripts", "waking", "housekeeping", "delegation", "engine", "stopping", "server", "cli"),
     *("testing", "__main__", "__init__"),
 ]
@@ -23,7 +23,7 @@ ORDER = [
 AGENTS = {
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
     *("past", "journal", "asking", "model_addresses", "models", "outputs"),
-    *("agents", "runner", "transcripts", "testing"),
+    *("equipment", "agents", "runner", "transcripts", "testing"),
 }
 DOORS = {
     "pydantic_ai": AGENTS,
@@ -32,6 +32,7 @@ DOORS = {
     "psycopg": {"store"},
     "procrastinate": {"dispatch"},
     "mcp": {"server"},
+    "fastmcp": {"equipment"},
 }
 """The parts that may import a library."""
 

@@ -29,6 +29,7 @@ SAMPLES = [
     errors.StoreDamaged("broken"),
     errors.StoreTooNew("too new"),
     errors.StoreUnavailable("locked"),
+    errors.ToolServerDown("github", "could not be started"),
     errors.EngineStopped(),
     errors.UnknownSubagent("reviwer", ["reviewer"]),
     errors.UnknownTask("t1"),

@@ -1,7 +1,7 @@
 """Delegation over MCP: tools, resources and notices on top of one engine."""
 
 import os
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
@@ -17,6 +17,7 @@ from mcp_subagents.config.roster import by_name, without_model
 from mcp_subagents.config.spec import SubAgentSpec
 from mcp_subagents.config.stores import SQLITE, located
 from mcp_subagents.config.subagent import SubAgentConfig
+from mcp_subagents.equipment.soundness import require_sound
 from mcp_subagents.prompts import DEFAULT_GENERAL_PURPOSE_DESCRIPTION
 from mcp_subagents.server.calls import DeliverySettings
 from mcp_subagents.server.cancels import Cancels
@@ -54,6 +55,9 @@ def create_server(
     store: Store | str | Path | None = None,
     settings: EngineSettings | None = None,
     delivery: DeliverySettings | None = None,
+    mcp_servers: Mapping[str, Mapping[str, Any]] | None = None,
+    allow_python_tools: bool = False,
+    folder: Path | None = None,
 ) -> "MCPServer[Any]":
     """A server through which any MCP app can delegate work to `subagents`.
 
@@ -61,18 +65,26 @@ def create_server(
     Without subagents it has one, `general-purpose`, on `default_model`. Tasks are kept in `store`: an open store, or
     the path of a SQLite file; without it, a file in the user's data directory.
 
+    Subagents can name the MCP servers in `mcp_servers`, the hosts' own format, as their tools. `allow_python_tools`
+    lets their definitions name Python code to run. Relative paths in them are relative to `folder`, or else to where
+    the process is now.
+
     Raises:
         ConfigError: a definition or a setting is wrong.
     """
     given = [each.to_config() if isinstance(each, SubAgentSpec) else each for each in subagents]
     configs = by_name(given or [GENERAL_PURPOSE])
+    folder = (folder or Path.cwd()).absolute()
+    require_sound(configs.values(), mcp_servers=mcp_servers, allow_python_tools=allow_python_tools, base=folder)
 
     @asynccontextmanager
     async def open_engine(opened: Store) -> "AsyncGenerator[Engine]":
         from mcp_subagents.agents import Roster  # not before it is needed: it loads pydantic-ai
         from mcp_subagents.engine import run_engine
+        from mcp_subagents.equipment.kits import Equipment
 
-        roster = Roster(configs.values(), default_model=default_model)
+        equipment = Equipment(mcp_servers=mcp_servers, allow_python_tools=allow_python_tools, base=folder)
+        roster = Roster(configs.values(), default_model=default_model, equipment=equipment)
         async with run_engine(opened, roster, settings) as engine, notices.told_of(engine):
             yield engine
 
