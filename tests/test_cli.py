@@ -65,8 +65,8 @@ def test_a_broken_configuration_is_told_whole(home: Path, capsys: pytest.Capture
     assert (out, err.splitlines()) == (
         "",
         [
-            "mcp-subagents: subagents.yaml: subagents[0]: unknown key 'modle', did you mean 'model'?",
-            "mcp-subagents: subagents.yaml: max_concurrency: must be a whole number from 1 on, not 0",
+            "mcp-subagents: subagents.yaml:1: subagents[0].modle: unknown key, did you mean 'model'?",
+            "mcp-subagents: subagents.yaml:2: max_concurrency: must be 1 or more, not 0",
             "mcp-subagents: --store: PostgreSQL is not supported yet; use sqlite:///FILE",
         ],
     )

@@ -1,5 +1,6 @@
 """The subagents of a server, each under a name of its own."""
 
+import re
 from collections.abc import Iterable, Mapping
 
 from mcp_subagents.config.limits import Limits, require_count
@@ -21,3 +22,8 @@ def by_name(configs: Iterable[SubAgentConfig]) -> Mapping[str, SubAgentConfig]:
             require_count(f"max_concurrency of {name!r}", most)
         known[name] = config
     return known
+
+
+def alike(name: str) -> str:
+    """What names have in common that people take for the same: `Code Reviewer`, `code_reviewer`, `code-reviewer`."""
+    return re.sub(r"[\s_-]+", "-", name.strip().casefold())
