@@ -95,7 +95,7 @@ def test_a_file_of_claude_code(project: Path):
         ":21: memory: not honoured: a subagent remembers nothing from one task to the next",
         ":22: isolation: not honoured: files are only read, so it needs no worktree",
         ":23: color: not honoured: it is only about looks",
-        ":24: temprature: unknown key, known: " + ", ".join(sorted([*CLAUDE.keys, "x-mcp-subagents"])),
+        ":24: temprature: unknown key",
         ":26: x-mcp-subagents.limits.seconds: 86400 is above 3600, which holds unless subagents.yaml raises it "
         "(limits)",
         ":28: x-mcp-subagents.python_tools: only subagents.yaml can say that",
@@ -498,6 +498,12 @@ def test_every_provider_is_one_of_pydantic_ai():
 )
 def test_tools_of_servers_go_by_many_names(name: str, ours: str | None):
     assert served(name, ["github", "github_enterprise"]) == ours
+
+
+def test_a_misspelt_key_is_told_with_the_right_one(tmp_path: Path):
+    text = "---\nname: a\ndescription: b\ndisallowed_tools: Read\n---\n"
+    file = read_agent(text, Path("a.md"), CLAUDE, Ground(project=tmp_path))
+    assert file.told()[-1] == "a.md:4: disallowed_tools: unknown key, did you mean 'disallowedTools'?"
 
 
 def test_a_comma_in_parentheses_parts_no_names():

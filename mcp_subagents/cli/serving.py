@@ -3,16 +3,32 @@
 import argparse
 import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from mcp_subagents.cli.arguments import DEFAULT_HOST, DEFAULT_PORT, LISTENERS
 from mcp_subagents.cli.exporting import exporting
-from mcp_subagents.config.environment import load
+from mcp_subagents.config.environment import ServerConfig, load
+from mcp_subagents.errors import ConfigError
 from mcp_subagents.redact import redact
 from mcp_subagents.stopping import leave, until_stopped
+
+if TYPE_CHECKING:
+    from mcp_subagents.config.agent_files import AgentFile
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """How the server is reached."""
+
+    transport: str
+    host: str
+    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +36,7 @@ class Prepared:
     """All that is needed to serve."""
 
     server: Any
-    arguments: argparse.Namespace
+    listening: "Listening"
     exports_traces: bool
 
 
@@ -30,7 +46,8 @@ def prepare(arguments: argparse.Namespace, env: Mapping[str, str]) -> Prepared:
     Raises:
         ConfigError: the configuration is broken.
     """
-    config = load(arguments.config, env, store=arguments.store)
+    config = load(arguments.config, env, store=arguments.store, agents=arguments.agents)
+    listening = _listening(arguments, config)
     # After the configuration, whose mistakes are told the sooner.
     from mcp_subagents.server import DeliverySettings, create_server
 
@@ -42,7 +59,25 @@ def prepare(arguments: argparse.Namespace, env: Mapping[str, str]) -> Prepared:
         delivery=DeliverySettings(sync_patience=config.sync_patience),
     )
     _log_to_stderr(arguments.log_level)
-    return Prepared(server, arguments, config.exports_traces)
+    tell_of(config.agent_files)
+    return Prepared(server, listening, config.exports_traces)
+
+
+def _listening(arguments: argparse.Namespace, config: ServerConfig) -> "Listening":
+    """Where to serve. Raises: `ConfigError` for an address that nobody would listen on."""
+    transport = arguments.transport or config.transport or "stdio"
+    if transport == "stdio" and (arguments.host is not None or arguments.port is not None):
+        raise ConfigError(LISTENERS)
+    host = next(each for each in (arguments.host, config.host, DEFAULT_HOST) if each is not None)
+    port = next(each for each in (arguments.port, config.port, DEFAULT_PORT) if each is not None)
+    return Listening(transport, host, port)
+
+
+def tell_of(files: "Sequence[AgentFile]") -> None:
+    """Log what became of agent files: what cannot be used loudly, what is not honoured for those who look."""
+    for file in files:
+        for line in file.told():
+            logger.log(logging.WARNING if file.wrong else logging.INFO, "%s", line)
 
 
 def run(prepared: Prepared) -> None:
@@ -52,20 +87,20 @@ def run(prepared: Prepared) -> None:
         SubagentsError: it cannot be served there, or the store cannot be used; maybe in an exception group.
     """
     with exporting(prepared.exports_traces):
-        anyio.run(_serve, prepared.server, prepared.arguments)
+        anyio.run(_serve, prepared.server, prepared.listening)
     leave(0)
 
 
-async def _serve(server: Any, arguments: argparse.Namespace) -> None:
+async def _serve(server: Any, where: Listening) -> None:
     async with until_stopped():
-        if arguments.transport == "stdio":
+        if where.transport == "stdio":
             from mcp_subagents.server.stdio import serve_stdio
 
             await serve_stdio(server)
         else:
             from mcp_subagents.server.network import serve_network
 
-            await serve_network(server, host=arguments.host, port=arguments.port, sse=arguments.transport == "sse")
+            await serve_network(server, host=where.host, port=where.port, sse=where.transport == "sse")
 
 
 def _log_to_stderr(level: str) -> None:

@@ -97,6 +97,13 @@ def _listed(path: Path, own: Sequence[Folder], project: Path) -> Folder:
     return Folder(path=path, dialect=None, project=project)
 
 
+def ground_of(path: Path, ground: Ground) -> tuple[Dialect | None, Ground]:
+    """The dialect of a single file, and the ground it stands on; `ground` says what the operator allows."""
+    own = folders("auto", project=ground.project, home=Path.home())[-len(IN_HOME) :]
+    folder = _listed(path.absolute().parent, own, ground.project)
+    return folder.dialect, replace(ground, project=folder.project, is_trusted=folder.is_trusted)
+
+
 def read_agents(places: Sequence[Folder], ground: Ground, *, taken: Iterable[str] = ()) -> tuple[AgentFile, ...]:
     """What became of every agent file in `places`; names in `taken` are not given again.
 

@@ -100,7 +100,9 @@ def _take_keys(draft: Draft, given: Mapping[Any, Any], dialect: Dialect) -> None
         if dialect.others is not None:
             dialect.others(draft, str(key), given[key])
         else:
-            draft.note(str(key), f"unknown key, {did_you_mean(str(key), [*dialect.keys, EXTRAS])}")
+            hint = did_you_mean(str(key), [*dialect.keys, EXTRAS])
+            # Not a list of all of them: a key that is like no other may be of a later version of the app.
+            draft.note(str(key), f"unknown key, {hint}" if hint.startswith("did") else "unknown key")
 
 
 def _made(draft: Draft, given: Mapping[str, Any]) -> SubAgentSpec | None:
