@@ -37,6 +37,7 @@ def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (project / place).parent.mkdir(parents=True)
         shutil.copy(SAMPLES / sample, project / place)
     (project / "README.md").write_text("Hello.")
+    (project / "docs").mkdir()
     (project / "subagents.yaml").write_text("agents: auto\nmcp_servers:\n  github: {command: github-mcp}\n")
     monkeypatch.chdir(project)
     return project
@@ -78,7 +79,7 @@ def test_a_file_of_claude_code(project: Path):
         "workspace": {"path": str(project), "read_only": True},
         "capabilities": ["WebFetch"],
         "mcp_servers": ["github"],
-        "tools": ["read_file", "list_files", "search_files", "web_fetch", "github__get_issue"],
+        "tools": ["read_file", "list_files", "search_files", "web_fetch*", "github__get_issue"],
         "disallowed_tools": ["list_files"],
         "subagents": ["test-writer", "historian"],
         "max_questions": 2,
@@ -254,21 +255,21 @@ def test_the_files_of_the_user_may_say_more_than_those_of_a_project(home: Path, 
 name: mine
 description: Mine.
 maxTurns: 500
-mcpServers: [{tracker: {command: npx}}]
+mcpServers: [{tracker: {command: npx, trust: true}}, {remote: {type: local, httpUrl: "https://example.org"}}]
 x-mcp-subagents: {base_url: "https://example.org/v1", api_key_env: KEY, capabilities: [MCP], limits: {cost_usd: null}}
 ---
 """
     path = put(home / ".claude/agents/mine.md", text)
     own = file_of(load(None, {}), path).spec
     assert own is not None
-    assert own.mcp_servers == [{"tracker": {"command": "npx"}}]
+    assert own.mcp_servers == [{"tracker": {"command": "npx"}}, {"remote": {"url": "https://example.org"}}]
     assert (own.base_url, own.api_key_env, own.capabilities) == ("https://example.org/v1", "KEY", ["MCP"])
     assert own.limits == {"requests": 500, "cost_usd": None}
     theirs = read_agent(text, Path("mine.md"), CLAUDE, Ground(project=project))
     assert theirs.spec is not None
     assert theirs.spec.to_config().keys() == {"name", "description", "instructions", "workspace", "capabilities"}
     assert theirs.spec.capabilities == []
-    assert len(theirs.notes) == 7
+    assert len(theirs.notes) == 8
 
 
 def test_a_folder_that_is_named_is_read_as_its_name_says(project: Path):
@@ -339,6 +340,16 @@ BROKEN: dict[str, tuple[Dialect, str, str]] = {
         COPILOT,
         "---\nx-mcp-subagents:\n  limits:\n    requsts: 1\n---\n",
         ":4: x-mcp-subagents.limits.requsts: unknown limit 'requsts', did you mean 'requests'?",
+    ),
+    "a context file that is not there": (
+        COPILOT,
+        "---\nx-mcp-subagents:\n  context_files: [missing.md]\n---\n",
+        ":3: x-mcp-subagents.context_files: there is no file 'missing.md'",
+    ),
+    "a workspace that is not there": (
+        COPILOT,
+        "---\nx-mcp-subagents:\n  workspace: missing\n---\n",
+        ":3: x-mcp-subagents.workspace: there is no folder 'missing'",
     ),
     "no TOML": (CODEX, 'name = "a"\nx = \n', ":2: not valid TOML: Invalid value"),
     "an anchor bomb": (COPILOT, "---\na: &a [*a]\n---\n", ": not valid YAML: an anchor contains itself"),

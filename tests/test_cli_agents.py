@@ -136,6 +136,8 @@ def test_what_import_prints_is_read_again_as_the_same(
     project: Path, sample: str, as_json: bool, capsys: pytest.CaptureFixture[str]
 ):
     put(project / "subagents.yaml", "mcp_servers: {github: {command: github-mcp}}\nagents: auto\n")
+    put(project / "docs/a.md", "")
+    put(project / "README.md", "")
     path = project / FOLDERS[sample] / sample
     path.parent.mkdir(parents=True, exist_ok=True)
     shutil.copy(SAMPLES / sample, path)

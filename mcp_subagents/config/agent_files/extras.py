@@ -1,7 +1,6 @@
 """What a file says under `x-mcp-subagents`: any key of a subagent, except what would give it more than it may have."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, cast
 
 from mcp_subagents.config.agent_files.dialects import EXTRAS
@@ -9,7 +8,7 @@ from mcp_subagents.config.agent_files.drafts import Draft
 from mcp_subagents.config.agent_files.readers import servers
 from mcp_subagents.config.limits import Limits
 from mcp_subagents.config.mistakes import unknown_keys
-from mcp_subagents.config.places import confined
+from mcp_subagents.config.places import beside, confined
 from mcp_subagents.config.spec import SubAgentSpec
 from mcp_subagents.errors import ConfigError
 
@@ -70,19 +69,23 @@ def _workspace(draft: Draft, key: str, value: Any) -> None:
         return
     if given.get("read_only") is False:
         draft.notes.append(((EXTRAS, key), f"files are only read; {_OPERATORS}"))
-    inside = draft.ground.project / Path(path)
+    inside = beside(draft.ground.project, path)
     if not draft.ground.is_trusted and not inside.resolve().is_relative_to(draft.ground.project.resolve()):
         draft.notes.append(((EXTRAS, key), f"{path!r} is not in the project; {_OPERATORS}"))
         return
+    if not inside.is_dir():
+        draft.wrong.append(((EXTRAS, key), f"there is no folder {path!r}"))
     draft.values[key] = {**given, "path": str(inside), "read_only": True}
 
 
 def _context_files(draft: Draft, key: str, value: Any) -> None:
     kept = list[str]()
     for each in draft.names((EXTRAS, key), value):
-        inside = draft.ground.project / Path(each)
+        inside = beside(draft.ground.project, each)
         if draft.ground.is_trusted or inside.resolve().is_relative_to(draft.ground.project.resolve()):
             kept.append(confined(each, draft.ground.project))
+            if not inside.is_file():
+                draft.wrong.append(((EXTRAS, key), f"there is no file {each!r}"))
         else:
             draft.notes.append(((EXTRAS, key), f"{each!r} is not in the project; {_OPERATORS}"))
     draft.values[key] = kept

@@ -73,7 +73,25 @@ def _server(draft: Draft, key: Key, known: str, definition: object) -> None:
     elif not draft.ground.is_trusted:
         draft.note(key, f"a project cannot start {known!r} itself; define it under mcp_servers in subagents.yaml")
     else:
-        draft.servers[known] = dict(draft.mapping((*place_of(key), known), definition))
+        draft.servers[known] = _definition(draft, (*place_of(key), known), definition)
+
+
+_SERVER_KEYS = {
+    **{name: name for name in ("command", "args", "env", "cwd", "url", "headers", "type", "timeout")},
+    "httpUrl": "url",
+    "http_headers": "headers",
+    "tool_timeout_sec": "timeout",
+}
+"""What the definition of a server says, in the words of several apps and in ours."""
+
+
+def _definition(draft: Draft, key: Key, value: object) -> dict[str, Any]:
+    given = draft.mapping(key, value)
+    strange = [each for each in given if each not in _SERVER_KEYS]
+    if strange:
+        draft.note(key, f"{', '.join(strange)}: not honoured: settings of the app's own")
+    kept = {_SERVER_KEYS[each]: setting for each, setting in given.items() if each in _SERVER_KEYS}
+    return {name: setting for name, setting in kept.items() if (name, setting) != ("type", "local")}
 
 
 def turns(draft: Draft, key: Key, value: Any) -> None:

@@ -142,12 +142,14 @@ class _Kit:
             values["mcp_servers"] = [*shared, *({name: each} for name, each in own.items())]
         if any(not pattern.endswith("__*") for pattern in self.patterns):
             # A list of tools shuts out all others, so it names also what the rest of the kit brings.
-            web = {"WebFetch": ["web_fetch"], "WebSearch": ["web_search", "duckduckgo_search"]}
+            # Patterns for those of capabilities: which tools these bring depends on the model.
+            web = {"WebFetch": ["web_fetch*"], "WebSearch": ["web_search*", "duckduckgo*"]}
             brought = [tool for each in self._capabilities for tool in web[each]]
-            wanted = [*(FILES if self.files else ()), *brought, *dict.fromkeys(self.patterns)]
+            wanted = [*(FILES if "workspace" in values else ()), *brought, *dict.fromkeys(self.patterns)]
             values.setdefault("tools", wanted)
-        if self._denied:
-            values.setdefault("disallowed_tools", list(dict.fromkeys(self._denied)))
+        denied = [each for each in dict.fromkeys(self._denied) if each not in FILES or "workspace" in values]
+        if denied:
+            values.setdefault("disallowed_tools", denied)
 
     def _open_project(self) -> None:
         project = self._draft.ground.project
