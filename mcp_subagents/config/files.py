@@ -134,17 +134,17 @@ class _Reader:
         if not isinstance(value, list):
             self._note(at, f"must be a list of subagents, not {shown(value)}")
             return ()
-        specs: dict[str, SubAgentSpec] = {}
+        names: dict[str, str] = {}
+        specs: list[SubAgentSpec | None] = []
         for number, each in enumerate(cast("list[object]", value)):
-            spec = self._subagent((*at, number), each)
-            if spec is None:
-                continue
-            if (other := specs.get(alike(spec.name))) is not None:
-                self._note(
-                    (*at, number, "name"), f"another subagent is named {other.name!r}; each needs a name of its own"
-                )
-            specs[alike(spec.name)] = spec
-        return tuple(specs.values())
+            specs.append(self._subagent((*at, number), each))
+            name = cast("dict[object, object]", each).get("name") if isinstance(each, dict) else None
+            if isinstance(name, str) and alike(name) in names:
+                told = f"another subagent is named {names[alike(name)]!r}; each needs a name of its own"
+                self._note((*at, number, "name"), told)
+            elif isinstance(name, str):
+                names[alike(name)] = name
+        return tuple(spec for spec in specs if spec is not None)
 
     def _subagent(self, at: Place, value: object) -> SubAgentSpec | None:
         if not isinstance(value, dict):
