@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from pydantic_ai import Agent
@@ -40,8 +40,15 @@ _HOME = frozenset({"api.openai.com", "api.anthropic.com"})
 class Roster:
     """The subagents of a process, each compiled when it is first needed."""
 
-    def __init__(self, configs: Iterable[SubAgentConfig], *, default_model: "str | Model | None" = None) -> None:
-        self._configs = by_name(configs)
+    def __init__(
+        self,
+        configs: Iterable[SubAgentConfig] | Mapping[str, SubAgentConfig],
+        *,
+        default_model: "str | Model | None" = None,
+    ) -> None:
+        # A mapping is used as it is: it may follow its files.
+        given = cast("Mapping[str, SubAgentConfig]", configs) if isinstance(configs, Mapping) else by_name(configs)
+        self._configs = given
         self._default_model = default_model
         self._compiled: dict[str, CompiledSubAgent] = {}
 

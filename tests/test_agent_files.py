@@ -1,5 +1,6 @@
 """Agent files of other apps: what is honoured is in the spec, what is not is named."""
 
+import os
 import shutil
 from pathlib import Path
 from typing import Any, get_args
@@ -385,6 +386,19 @@ def test_a_link_out_of_the_project_is_not_followed(project: Path, home: Path):
     config = load(None, {})
     assert file_of(config, link).told() == [f"{link}: it is a link to a file outside the project"]
     assert file_of(config, inside).spec is not None
+
+
+def test_a_link_in_a_circle_is_told(project: Path):
+    link = project / ".claude/agents/circle.md"
+    link.symlink_to(link)
+    assert file_of(load(None, {}), link).told() == [f"{link}: it is a link to itself"]
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_folder_that_cannot_be_read_is_told(project: Path):
+    folder = project / ".claude/agents"
+    folder.chmod(0)
+    assert file_of(load(None, {}), folder).told() == [f"{folder}: it cannot be read: you lack the permission"]
 
 
 LEFT_OUT: list[tuple[Dialect, str, str]] = [

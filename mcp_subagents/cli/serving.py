@@ -2,9 +2,12 @@
 
 import argparse
 import logging
+import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -12,6 +15,7 @@ import anyio
 from mcp_subagents.cli.arguments import DEFAULT_HOST, DEFAULT_PORT, LISTENERS
 from mcp_subagents.cli.exporting import exporting
 from mcp_subagents.config.environment import ServerConfig, load
+from mcp_subagents.config.live import LiveRoster
 from mcp_subagents.errors import ConfigError
 from mcp_subagents.redact import redact
 from mcp_subagents.stopping import leave, until_stopped
@@ -37,6 +41,7 @@ class Prepared:
 
     server: Any
     listening: "Listening"
+    roster: LiveRoster
     exports_traces: bool
 
 
@@ -46,13 +51,15 @@ def prepare(arguments: argparse.Namespace, env: Mapping[str, str]) -> Prepared:
     Raises:
         ConfigError: the configuration is broken.
     """
-    config = load(arguments.config, env, store=arguments.store, agents=arguments.agents)
+    read = partial(load, arguments.config, env, store=arguments.store, agents=arguments.agents)
+    config = read()
     listening = _listening(arguments, config)
     # After the configuration, whose mistakes are told the sooner.
-    from mcp_subagents.server import DeliverySettings, create_server
+    from mcp_subagents.server import GENERAL_PURPOSE, DeliverySettings, create_server
 
+    roster = LiveRoster(config, read, otherwise=GENERAL_PURPOSE)
     server = create_server(
-        config.subagents,
+        roster,
         default_model=config.model,
         store=config.store,
         settings=config.settings,
@@ -60,7 +67,7 @@ def prepare(arguments: argparse.Namespace, env: Mapping[str, str]) -> Prepared:
     )
     _log_to_stderr(arguments.log_level)
     tell_of(config.agent_files)
-    return Prepared(server, listening, config.exports_traces)
+    return Prepared(server, listening, roster, config.exports_traces)
 
 
 def _listening(arguments: argparse.Namespace, config: ServerConfig) -> "Listening":
@@ -87,12 +94,12 @@ def run(prepared: Prepared) -> None:
         SubagentsError: it cannot be served there, or the store cannot be used; maybe in an exception group.
     """
     with exporting(prepared.exports_traces):
-        anyio.run(_serve, prepared.server, prepared.listening)
+        anyio.run(_serve, prepared.server, prepared.listening, prepared.roster)
     leave(0)
 
 
-async def _serve(server: Any, where: Listening) -> None:
-    async with until_stopped():
+async def _serve(server: Any, where: Listening, roster: LiveRoster) -> None:
+    async with until_stopped(), reloading(roster):
         if where.transport == "stdio":
             from mcp_subagents.server.stdio import serve_stdio
 
@@ -101,6 +108,24 @@ async def _serve(server: Any, where: Listening) -> None:
             from mcp_subagents.server.network import serve_network
 
             await serve_network(server, host=where.host, port=where.port, sse=where.transport == "sse")
+
+
+@asynccontextmanager
+async def reloading(roster: LiveRoster) -> AsyncGenerator[None]:
+    """Follow the files at once when SIGHUP says so, for as long as the block lasts."""
+    if not hasattr(signal, "SIGHUP"):
+        yield
+        return
+    async with anyio.create_task_group() as group:
+
+        async def heed() -> None:
+            with anyio.open_signal_receiver(signal.SIGHUP) as signals:
+                async for _ in signals:
+                    await roster.refresh(at_once=True)
+
+        group.start_soon(heed, name="SIGHUP")
+        yield
+        group.cancel_scope.cancel()
 
 
 def _log_to_stderr(level: str) -> None:

@@ -1,7 +1,7 @@
 """Delegation over MCP: tools, resources and notices on top of one engine."""
 
 import os
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +13,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus
 
 from mcp_subagents.config.environment import patience_in
 from mcp_subagents.config.limits import EngineSettings
+from mcp_subagents.config.live import LiveRoster
 from mcp_subagents.config.roster import by_name
 from mcp_subagents.config.spec import SubAgentSpec
 from mcp_subagents.config.stores import SQLITE, located
@@ -25,6 +26,7 @@ from mcp_subagents.server.foreground import TaskForeground, WaitForeground
 from mcp_subagents.server.guidance import add_prompts, get_server_instructions
 from mcp_subagents.server.native import NativeTasks
 from mcp_subagents.server.notices import Notices
+from mcp_subagents.server.reloading import Reloading
 from mcp_subagents.server.resources import add_resources
 from mcp_subagents.server.room import EngineRoom
 from mcp_subagents.server.toolbox import tools_of
@@ -47,7 +49,7 @@ GENERAL_PURPOSE = SubAgentConfig(
 
 
 def create_server(
-    subagents: Iterable[SubAgentConfig | SubAgentSpec] = (),
+    subagents: Iterable[SubAgentConfig | SubAgentSpec] | LiveRoster = (),
     *,
     default_model: "str | Model | None" = None,
     store: Store | str | Path | None = None,
@@ -63,15 +65,14 @@ def create_server(
     Raises:
         ConfigError: a definition or a setting is wrong.
     """
-    given = [each.to_config() if isinstance(each, SubAgentSpec) else each for each in subagents]
-    configs = by_name(given or [GENERAL_PURPOSE])
+    configs = subagents if isinstance(subagents, LiveRoster) else _by_name(subagents)
 
     @asynccontextmanager
     async def open_engine(opened: Store) -> "AsyncGenerator[Engine]":
         from mcp_subagents.agents import Roster  # not before it is needed: it loads pydantic-ai
         from mcp_subagents.engine import run_engine
 
-        roster = Roster(configs.values(), default_model=default_model)
+        roster = Roster(configs, default_model=default_model)
         async with run_engine(opened, roster, settings) as engine, notices.told_of(engine):
             yield engine
 
@@ -82,6 +83,8 @@ def create_server(
     native = NativeTasks(desk, {"task": TaskForeground(desk, tools), "wait_tasks": WaitForeground(desk)})
     bus = InMemorySubscriptionBus()
     notices = Notices(room, native, bus)
+    reloading = Reloading(configs, bus) if isinstance(configs, LiveRoster) else None
+    shown = tools_of(desk, tools, configs)
 
     @asynccontextmanager
     async def lifespan(_: "MCPServer[Any]") -> AsyncGenerator[None]:
@@ -93,18 +96,25 @@ def create_server(
         title="Subagents",
         version=version("mcp-subagents"),
         instructions=get_server_instructions(list(configs.values())),
-        tools=tools_of(desk, tools, configs),
+        tools=shown,
         extensions=[native],
         subscriptions=bus,
-        middleware=[cancels],
+        middleware=[cancels, *([reloading] if reloading else [])],
         request_state_security=RequestStateSecurity.ephemeral(ttl=_LONGEST_FORM),
         lifespan=lifespan,
         log_level="WARNING",
     )
     notices.install(server)
+    if reloading is not None:
+        reloading.install(server, shown, lambda: tools_of(desk, tools, configs))
     add_resources(server, room, configs)
     add_prompts(server, list(configs.values()))
     return server
+
+
+def _by_name(subagents: Iterable[SubAgentConfig | SubAgentSpec]) -> Mapping[str, SubAgentConfig]:
+    given = [each.to_config() if isinstance(each, SubAgentSpec) else each for each in subagents]
+    return by_name(given or [GENERAL_PURPOSE])
 
 
 def _opened(store: Store | str | Path | None) -> AbstractAsyncContextManager[Store]:

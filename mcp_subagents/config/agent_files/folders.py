@@ -1,5 +1,6 @@
 """Where agent files are, and which of them win."""
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -59,11 +60,17 @@ class Folder:
     is_trusted: bool = False
 
     def files(self) -> Iterator[tuple[Path, Dialect]]:
-        """Its agent files, by name."""
-        for path in sorted(self.path.iterdir() if self.path.is_dir() else (), key=lambda each: each.name.casefold()):
+        """Its agent files, by name; none if it cannot be read, of which `trouble` tells."""
+        entries = () if self.trouble() or not self.path.is_dir() else self.path.iterdir()
+        for path in sorted(entries, key=lambda each: each.name.casefold()):
             dialect = self.dialect or _by_name(path)
             if path.suffix == (".toml" if dialect.is_toml else ".md") and path.stem.casefold() != "readme":
                 yield path, dialect
+
+    def trouble(self) -> str:
+        """Why it cannot be read, if it is there and cannot."""
+        allowed = not self.path.is_dir() or os.access(self.path, os.R_OK | os.X_OK)
+        return "" if allowed else "it cannot be read: you lack the permission"
 
 
 def _by_name(path: Path) -> Dialect:
@@ -114,6 +121,9 @@ def read_agents(places: Sequence[Folder], ground: Ground, *, taken: Iterable[str
     found: list[AgentFile] = []
     for folder in places:
         here = replace(ground, project=folder.project, is_trusted=folder.is_trusted)
+        if why := folder.trouble():
+            dialect = folder.dialect.name if folder.dialect else "any"
+            found.append(AgentFile(path=folder.path, dialect=dialect, wrong=(Mistake(what=why),)))
         for path, dialect in folder.files():
             file = read_path(path, dialect, here)
             if file.spec is not None and (holder := holders.get(alike(file.spec.name))):
@@ -134,6 +144,8 @@ def read_path(path: Path, dialect: Dialect | None, ground: Ground) -> AgentFile:
         text = text_of(path)
     except ConfigError as why:
         return AgentFile(path=path, dialect=dialect.name, wrong=(Mistake(what=str(why)),))
+    except RuntimeError:  # Python's word for links in a circle
+        return AgentFile(path=path, dialect=dialect.name, wrong=(Mistake(what="it is a link to itself"),))
     return read_agent(text, path, dialect, ground)
 
 
