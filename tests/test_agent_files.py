@@ -455,6 +455,15 @@ x-mcp-subagents:
         assert word in told
 
 
+@pytest.mark.parametrize("is_trusted", [False, True])
+def test_a_workspace_is_only_read_whoever_asks(tmp_path: Path, is_trusted: bool):
+    text = "---\nx-mcp-subagents:\n  workspace: {path: ., read_only: false}\n---\nHi."
+    file = read_agent(text, Path("a.md"), COPILOT, Ground(project=tmp_path, is_trusted=is_trusted))
+    assert file.spec is not None
+    assert file.spec.to_config().get("workspace") == {"path": str(tmp_path), "read_only": True}
+    assert "a.md:3: x-mcp-subagents.workspace: files are only read; only subagents.yaml can say that" in file.told()
+
+
 @pytest.mark.parametrize("project", [Path("/"), Path.home()], ids=["the root", "the home"])
 def test_what_is_no_project_is_not_opened(project: Path):
     file = read_agent(AGENT.format("a"), Path("a.md"), CLAUDE, Ground(project=project))
