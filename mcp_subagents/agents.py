@@ -47,28 +47,31 @@ class Roster:
 
     def __init__(
         self,
-        configs: Iterable[SubAgentConfig],
+        configs: Iterable[SubAgentConfig] | Mapping[str, SubAgentConfig],
         *,
         default_model: "str | Model | None" = None,
         equipment: Equipment | None = None,
     ) -> None:
         self.equipment = equipment or Equipment()
-        self._configs = by_name(self.equipment.anchored(config) for config in configs)
+        # A mapping is looked at anew every time: it may follow its files.
+        given = cast("Mapping[str, SubAgentConfig]", configs) if isinstance(configs, Mapping) else by_name(configs)
+        self._configs = self.equipment.all_anchored(given)
         self._default_model = default_model
         self._models = Models()
         self._compiled: dict[str, CompiledSubAgent] = {}
 
     @asynccontextmanager
-    async def open(self) -> AsyncGenerator[None]:
+    async def open(self, *, looking: bool = True) -> AsyncGenerator[None]:
         """Keep connections to models and let tool servers run for as long as the block lasts; then none is left.
 
-        What their definitions name is looked for meanwhile, so that a mistake is in the log before a task meets it.
+        If `looking`, the tools that definitions name are looked for meanwhile, so that a mistake is in the log before
+        a task meets it.
         """
-        async with self._models.in_use(), self.equipment.open(self._look_for_tools):
+        async with self._models.in_use(), self.equipment.open(self._look_for_tools if looking else _rest):
             yield
 
     async def _look_for_tools(self) -> None:
-        for name, config in self._configs.items():
+        for name, config in list(self._configs.items()):
             if names_tools(config.get("tools"), config.get("disallowed_tools") or ()):
                 try:
                     await self.check(name)
@@ -132,6 +135,10 @@ class Roster:
             )
             self._compiled[key] = _compile(config, self._models, self._default_model, self.equipment)
         return self._compiled[key]
+
+
+async def _rest() -> None:
+    """Do nothing beside the tool servers."""
 
 
 def _compile(

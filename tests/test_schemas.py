@@ -64,7 +64,7 @@ def test_a_wrong_schema_in_a_file_is_refused_with_its_place(tmp_path: Path):
     file.write_text("subagents: [{name: judge, output_schema: {type: array}}]\n")
     with pytest.raises(ConfigError) as refused:
         load(file, {})
-    assert f"{file}: subagents[0].output_schema: must be of type object" in str(refused.value)
+    assert f"{file}:1: subagents[0].output_schema: must be of type object" in str(refused.value)
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_wrong_schema_in_a_file_is_refused_with_its_place(tmp_path: Path):
         ("base_url", "localhost", "must be the address of a gateway, such as http://localhost:11434/v1"),
         ("base_url", "http://me:pass@localhost/v1", "holds credentials, which belong into a variable"),
         ("api_key_env", "sk-1234567890abcdef", "must be the name of an environment variable"),
-        ("effort", "huge", "Input should be 'low', 'medium' or 'high'"),
+        ("effort", "huge", "must be 'low', 'medium' or 'high', not 'huge'"),
     ],
 )
 def test_a_wrong_setting_of_a_model_is_refused_and_no_secret_repeated(tmp_path: Path, key: str, value: str, said: str):

@@ -1,5 +1,6 @@
 """The subagents of a server, each under a name of its own."""
 
+import re
 from collections.abc import Iterable, Mapping
 
 from mcp_subagents.config.limits import Limits, require_count
@@ -43,3 +44,8 @@ def _require_schema(name: str, schema: object) -> None:
         require_result_schema(schema)
     except ConfigError as why:
         raise ConfigError(f"{name!r}: {why}.") from why
+
+
+def alike(name: str) -> str:
+    """What names have in common that people take for the same: `Code Reviewer`, `code_reviewer`, `code-reviewer`."""
+    return re.sub(r"[\s_-]+", "-", name.strip().casefold())

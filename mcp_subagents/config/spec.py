@@ -30,7 +30,7 @@ def _usable_name(name: str) -> str:
     return name
 
 
-def _named_model(model: str) -> str:
+def named_model(model: str) -> str:
     if not model.strip():
         raise ValueError("a model has a name, such as openai:gpt-5; leave the key out for the default model")
     return model
@@ -65,7 +65,9 @@ class WorkspaceSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: str
+    """The directory; in a file, relative to that file."""
     read_only: bool = True
+    """Whether it may only read there."""
 
 
 class SubAgentSpec(BaseModel):
@@ -76,7 +78,7 @@ class SubAgentSpec(BaseModel):
     name: Annotated[str, Field(max_length=100), AfterValidator(_usable_name)]
     description: str = ""
     instructions: str = ""
-    model: Annotated[str, AfterValidator(_named_model)] | None = None
+    model: Annotated[str, AfterValidator(named_model)] | None = None
     can_ask_questions: bool | None = None
     max_questions: int | None = Field(default=None, ge=0)
     preferred_mode: Literal["sync", "async", "auto"] | None = None
@@ -92,7 +94,7 @@ class SubAgentSpec(BaseModel):
     limits: dict[str, float | None] | None = None
     max_concurrency: int | None = Field(default=None, ge=1)
     question_timeout: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    fallback_models: list[Annotated[str, AfterValidator(_named_model)]] | None = None
+    fallback_models: list[Annotated[str, AfterValidator(named_model)]] | None = None
     base_url: Annotated[str, AfterValidator(_web_address)] | None = None
     api_key_env: Annotated[str, AfterValidator(_variable)] | None = None
     effort: Literal["low", "medium", "high"] | None = None
@@ -114,7 +116,7 @@ class SubAgentSpec(BaseModel):
         unknown = [str(key) for key in given if key not in cls.model_fields]
         if not unknown:
             return handler(given)
-        hints = "; ".join(f"unknown key {key!r}, {_hint(key, cls.model_fields)}" for key in unknown)
+        hints = "; ".join(f"unknown key {key!r}, {hint_for(key, cls.model_fields)}" for key in unknown)
         wrong = [InitErrorDetails(type=PydanticCustomError("unknown_key", "{hints}", {"hints": hints}), input=given)]
         try:
             handler({key: value for key, value in given.items() if key in cls.model_fields})
@@ -145,7 +147,8 @@ def _plain(value: object) -> object:
     return value.model_dump() if isinstance(value, BaseModel) else copy(value)
 
 
-def _hint(key: str, known: Mapping[str, object]) -> str:
+def hint_for(key: str, known: Mapping[str, object]) -> str:
+    """What to write in place of a `key` that is not `known`."""
     if key in PYTHON_ONLY:
         return "which only Python code can set (SubAgentConfig)"
     return did_you_mean(key, known)

@@ -4,15 +4,13 @@ A definition is stored with its tasks, and may be run by another process in anot
 absolute when it is taken in, and a path that is confined to a folder keeps the seam: `folder/./path/below`.
 """
 
-import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
+from mcp_subagents.config.places import SEAM, beside, confined
 from mcp_subagents.config.subagent import SubAgentConfig
-
-_SEAM = f"{os.sep}.{os.sep}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,19 +23,12 @@ class Place:
 
 def absolute(path: str, base: Path) -> str:
     """`path`, seen from `base`."""
-    return str(base / Path(path).expanduser())
-
-
-def confined(path: str, base: Path) -> str:
-    """`path` as it is stored: a relative one keeps the folder it may not leave."""
-    if _SEAM in path or Path(path).expanduser().is_absolute():
-        return str(path) if _SEAM in path else str(Path(path).expanduser())
-    return f"{base}{_SEAM}{path}"
+    return str(beside(base, path))
 
 
 def place_of(path: str) -> Place:
     """The file that `confined` has made of a path. One that is absolute by the operator's word is its folder's."""
-    folder, seam, below = path.partition(_SEAM)
+    folder, seam, below = path.partition(SEAM)
     return Place(Path(folder), below) if seam else Place(Path(path).parent, Path(path).name)
 
 
@@ -58,6 +49,23 @@ def anchored(config: SubAgentConfig, base: Path) -> SubAgentConfig:
     if data.get("mcp_servers"):
         data["mcp_servers"] = _servers(data["mcp_servers"], base)
     return cast("SubAgentConfig", data)
+
+
+class Anchored(Mapping[str, SubAgentConfig]):
+    """Subagents by their names, each `anchored` when it is looked at, since what they are may change."""
+
+    def __init__(self, configs: Mapping[str, SubAgentConfig], base: Path) -> None:
+        self._configs = configs
+        self._base = base
+
+    def __getitem__(self, name: str) -> SubAgentConfig:
+        return anchored(self._configs[name], self._base)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._configs)
+
+    def __len__(self) -> int:
+        return len(self._configs)
 
 
 def _servers(servers: object, base: Path) -> object:

@@ -13,6 +13,7 @@ from mcp.server.subscriptions import InMemorySubscriptionBus
 
 from mcp_subagents.config.environment import patience_in
 from mcp_subagents.config.limits import EngineSettings
+from mcp_subagents.config.live import LiveRoster
 from mcp_subagents.config.roster import by_name, without_model
 from mcp_subagents.config.spec import SubAgentSpec
 from mcp_subagents.config.stores import SQLITE, located
@@ -27,6 +28,7 @@ from mcp_subagents.server.guidance import add_prompts, get_server_instructions
 from mcp_subagents.server.mime import ResultTypes
 from mcp_subagents.server.native import NativeTasks
 from mcp_subagents.server.notices import Notices
+from mcp_subagents.server.reloading import Reloading
 from mcp_subagents.server.resources import add_resources
 from mcp_subagents.server.room import EngineRoom
 from mcp_subagents.server.toolbox import tools_of
@@ -49,7 +51,7 @@ GENERAL_PURPOSE = SubAgentConfig(
 
 
 def create_server(
-    subagents: Iterable[SubAgentConfig | SubAgentSpec] = (),
+    subagents: Iterable[SubAgentConfig | SubAgentSpec] | LiveRoster = (),
     *,
     default_model: "str | Model | None" = None,
     store: Store | str | Path | None = None,
@@ -72,10 +74,10 @@ def create_server(
     Raises:
         ConfigError: a definition or a setting is wrong.
     """
-    given = [each.to_config() if isinstance(each, SubAgentSpec) else each for each in subagents]
-    configs = by_name(given or [GENERAL_PURPOSE])
+    configs = subagents if isinstance(subagents, LiveRoster) else _by_name(subagents)
     folder = (folder or Path.cwd()).absolute()
-    require_sound(configs.values(), mcp_servers=mcp_servers, allow_python_tools=allow_python_tools, base=folder)
+    if not isinstance(configs, LiveRoster):  # which has been judged, file by file
+        require_sound(configs.values(), mcp_servers=mcp_servers, allow_python_tools=allow_python_tools, base=folder)
 
     @asynccontextmanager
     async def open_engine(opened: Store) -> "AsyncGenerator[Engine]":
@@ -84,7 +86,7 @@ def create_server(
         from mcp_subagents.equipment.kits import Equipment
 
         equipment = Equipment(mcp_servers=mcp_servers, allow_python_tools=allow_python_tools, base=folder)
-        roster = Roster(configs.values(), default_model=default_model, equipment=equipment)
+        roster = Roster(configs, default_model=default_model, equipment=equipment)
         async with run_engine(opened, roster, settings) as engine, notices.told_of(engine):
             yield engine
 
@@ -95,6 +97,12 @@ def create_server(
     native = NativeTasks(desk, {"task": TaskForeground(desk, tools), "wait_tasks": WaitForeground(desk)})
     bus = InMemorySubscriptionBus()
     notices = Notices(room, native, bus)
+    reloading = Reloading(configs, bus) if isinstance(configs, LiveRoster) else None
+    shown = tools_of(desk, tools, configs)
+
+    def instructions() -> str:
+        lack_model = default_model is None and bool(without_model(configs.values()))
+        return get_server_instructions(list(configs.values()), lack_model=lack_model)
 
     @asynccontextmanager
     async def lifespan(_: "MCPServer[Any]") -> AsyncGenerator[None]:
@@ -105,21 +113,26 @@ def create_server(
         "mcp-subagents",
         title="Subagents",
         version=version("mcp-subagents"),
-        instructions=get_server_instructions(
-            list(configs.values()), lack_model=default_model is None and bool(without_model(configs.values()))
-        ),
-        tools=tools_of(desk, tools, configs),
+        instructions=instructions(),
+        tools=shown,
         extensions=[native],
         subscriptions=bus,
-        middleware=[cancels, ResultTypes(room)],
+        middleware=[cancels, *([reloading] if reloading else []), ResultTypes(room)],
         request_state_security=RequestStateSecurity.ephemeral(ttl=_LONGEST_FORM),
         lifespan=lifespan,
         log_level="WARNING",
     )
     notices.install(server)
+    if reloading is not None:
+        reloading.install(server, shown, lambda: tools_of(desk, tools, configs), instructions)
     add_resources(server, room, configs)
     add_prompts(server, list(configs.values()))
     return server
+
+
+def _by_name(subagents: Iterable[SubAgentConfig | SubAgentSpec]) -> Mapping[str, SubAgentConfig]:
+    given = [each.to_config() if isinstance(each, SubAgentSpec) else each for each in subagents]
+    return by_name(given or [GENERAL_PURPOSE])
 
 
 def _opened(store: Store | str | Path | None) -> AbstractAsyncContextManager[Store]:

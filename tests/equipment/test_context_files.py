@@ -7,9 +7,9 @@ from bench import at_work, ended, worker
 from pydantic_ai.messages import ModelRequest
 
 from mcp_subagents.agents import Roster
+from mcp_subagents.config.places import confined
 from mcp_subagents.equipment.context_files import MOST_IN_ALL, MOST_OF_ONE, context_of, require_context
 from mcp_subagents.equipment.kits import Equipment
-from mcp_subagents.equipment.places import confined
 from mcp_subagents.errors import ConfigError
 from mcp_subagents.testing import ScriptedModel
 
