@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,47 @@ def test_check_finds_what_is_not_honoured_and_is_content(project: Path, capsys: 
         "left_out": [],
         "subagents": [{"name": "b", "description": "Helps.", "model": "test", "source": str(path)}],
     }
+
+
+def test_check_fails_for_what_names_something_that_is_not_there(project: Path, capsys: pytest.CaptureFixture[str]):
+    put(project / "subagents.yaml", "agents: auto\nmcp_servers: {issues: {command: x, args: ['${UNSET_TOKEN}']}}")
+    path = put(project / ".claude/agents/b.md", AGENT.format("b").replace("Read", "mcp__issues__find"))
+    assert main(["agents", "check"]) == 2
+    assert capsys.readouterr().out.startswith(f"{path}: The tool server 'issues' needs the environment variable UNSET_")
+    put(project / "subagents.yaml", "subagents: [{name: a, mcp_servers: [issues]}]")
+    assert main(["agents", "check"]) == 2
+    assert "'issues'" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_check_starts_tool_servers_only_if_asked_to(project: Path, capsys: pytest.CaptureFixture[str]):
+    servers = {
+        "bench": {"command": sys.executable, "args": [str(Path(__file__).parent / "equipment/toolbench.py")]},
+        "broken": {"command": sys.executable, "args": ["-c", "import sys; sys.exit('out of order')"]},
+    }
+    subagents = [
+        {"name": "good", "mcp_servers": ["bench"], "tools": ["bench__add"]},
+        {"name": "misspelt", "mcp_servers": ["bench"], "tools": ["bench__ad"]},
+        {"name": "down", "mcp_servers": ["broken"]},
+    ]
+    put(project / "subagents.yaml", yaml.safe_dump({"mcp_servers": servers, "subagents": subagents}))
+    assert main(["agents", "check"]) == 0
+    assert "cannot work" not in capsys.readouterr().out
+    assert main(["agents", "check", "--tools"]) == 2
+    captured = capsys.readouterr()
+    misspelt, down, _, _, last = captured.out.splitlines()
+    assert misspelt.startswith("subagents.yaml: misspelt: ")
+    assert "did you mean 'bench__add'?" in misspelt
+    assert down.startswith("subagents.yaml: down: ")
+    assert "out of order" in down
+    assert last == "3 subagents: 2 cannot work."
+    assert captured.err == ""
+    assert main(["agents", "check", "--tools", "--json"]) == 2
+    found = json.loads(capsys.readouterr().out)["mistakes"]
+    assert [(each["file"], each["subagent"]) for each in found] == [
+        ("subagents.yaml", "misspelt"),
+        ("subagents.yaml", "down"),
+    ]
 
 
 def test_check_fails_for_a_file_that_cannot_be_used(project: Path, capsys: pytest.CaptureFixture[str]):

@@ -88,7 +88,7 @@ def _check(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
         return MISTAKES
     files = config.agent_files
     broken = sum(bool(file.wrong) for file in files)
-    trouble = missing_tools(config) if arguments.tools else {}
+    trouble: Mapping[str, Mistake] = missing_tools(config) if arguments.tools else {}
     code = MISTAKES if broken or trouble else FINE
     if arguments.json:
         _print_json(_findings(config, trouble))

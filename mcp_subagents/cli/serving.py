@@ -53,6 +53,7 @@ def prepare(arguments: argparse.Namespace, env: Mapping[str, str]) -> Prepared:
     Raises:
         ConfigError: the configuration is broken.
     """
+    _log_to_stderr(arguments.log_level)
     read = partial(load, arguments.config, env, store=arguments.store, agents=arguments.agents)
     config = sound(read(), env)
     listening = _listening(arguments, config)
@@ -70,7 +71,6 @@ def prepare(arguments: argparse.Namespace, env: Mapping[str, str]) -> Prepared:
         allow_python_tools=config.allow_python_tools,
         folder=config.folder,
     )
-    _log_to_stderr(arguments.log_level)
     tell_of(config.agent_files)
     if config.lacks_model:
         logger.warning("%s", why_no_model(env))
@@ -136,7 +136,7 @@ async def reloading(roster: LiveRoster) -> AsyncGenerator[None]:
 
 
 def _log_to_stderr(level: str) -> None:
-    """Log in our own words; the SDK's server has just set up a log of its own, in colours and over many lines."""
+    """Log in our own words, before the SDK's server sets up a log of its own, in colours and over many lines."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLine("mcp-subagents: %(levelname)s: %(message)s [%(name)s]"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

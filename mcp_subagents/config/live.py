@@ -93,10 +93,11 @@ class LiveRoster(Mapping[str, SubAgentConfig]):
         self._stamps = {**stamps, **new_places}
         changed = configs != self._configs
         self._config, self._configs = config, configs
-        now = {
-            file.path: file.spec or (self._sound.get(file.path) if file.wrong else None) for file in config.agent_files
+        self._sound = {
+            file.path: spec
+            for file in config.agent_files
+            if (spec := file.spec or (self._sound.get(file.path) if file.wrong else None)) is not None
         }
-        self._sound = {path: spec for path, spec in now.items() if spec is not None}
         return changed
 
     def _named(self, specs: Iterable[SubAgentSpec]) -> Mapping[str, SubAgentConfig]:

@@ -34,7 +34,7 @@ def sound(config: ServerConfig, env: Mapping[str, str] = os.environ) -> ServerCo
 
 
 def sound_beside(new: ServerConfig, running: ServerConfig, env: Mapping[str, str] = os.environ) -> ServerConfig:
-    """`new`, if a server that was started with the settings of `running` can equip its subagents. Raises: `ConfigError`."""
+    """The same of `new`, for a server that was started with the settings of `running`. Raises: `ConfigError`."""
     try:
         return sound(replace(new, mcp_servers=running.mcp_servers, allow_python_tools=running.allow_python_tools), env)
     except ConfigError as wrong:
