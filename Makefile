@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := all
-.PHONY: all check test tools crash fuzz soak bench lint types format clean help
+.PHONY: all check test tools crash fuzz soak bench schema lint types format clean help
 
 all: lint types test  ## what CI runs
 
@@ -31,6 +31,9 @@ soak: $(READY)  ## 10,000 tasks through one engine, and 1,000 parked questions
 bench: $(READY)  ## what the engine costs beside the bare agent, and how soon the server answers beside a bare one
 	$(BIN)/python benchmarks/engine_overhead.py
 	$(BIN)/python benchmarks/first_response.py
+
+schema: $(READY)  ## write the JSON schema of subagents.yaml again
+	$(BIN)/python -c 'from mcp_subagents.config import schema; schema.SHIPPED.write_text(schema.generated(), "utf-8")'
 
 lint: $(READY)  ## ruff: rules and formatting
 	$(BIN)/ruff check .

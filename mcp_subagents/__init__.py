@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mcp_subagents.config.limits import EngineSettings, Limits
     from mcp_subagents.delegation import Standing, Submission, Waited
     from mcp_subagents.engine import Engine, run_engine
+    from mcp_subagents.equipment.kits import Equipment
     from mcp_subagents.errors import (
         ConfigError,
         DailyCostReached,
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
         StoreUnavailable,
         SubagentsError,
         TaskEnded,
+        ToolServerDown,
         TooManyTasks,
         UnknownSubagent,
         UnknownTask,
@@ -94,6 +96,7 @@ __all__ = [
     "Engine",
     "EngineSettings",
     "EngineStopped",
+    "Equipment",
     "ExecutionMode",
     "FailureType",
     "IllegalTransition",
@@ -123,6 +126,7 @@ __all__ = [
     "TaskStatus",
     "TaskUsage",
     "TooManyTasks",
+    "ToolServerDown",
     "ToolsetFactory",
     "UnknownSubagent",
     "UnknownTask",
@@ -165,6 +169,7 @@ _HOMES = {
     "Engine": "engine",
     "EngineSettings": "config.limits",
     "EngineStopped": "errors",
+    "Equipment": "equipment.kits",
     "ExecutionMode": "types",
     "FailureType": "types",
     "IllegalTransition": "errors",
@@ -194,6 +199,7 @@ _HOMES = {
     "TaskStatus": "types",
     "TaskUsage": "types",
     "TooManyTasks": "errors",
+    "ToolServerDown": "errors",
     "ToolsetFactory": "config",
     "UnknownSubagent": "errors",
     "UnknownTask": "errors",

@@ -1,9 +1,10 @@
 """From a subagent's definition to an agent that is ready to run."""
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, cast
 
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import Instrumentation
@@ -15,10 +16,18 @@ from mcp_subagents.asking import ASK_PARENT, may_ever_ask
 from mcp_subagents.config.roster import by_name
 from mcp_subagents.config.spec import PYTHON_ONLY, SubAgentSpec
 from mcp_subagents.config.subagent import SubAgentConfig
-from mcp_subagents.errors import ConfigError, UnknownSubagent
+from mcp_subagents.equipment.kits import Equipment
+from mcp_subagents.equipment.rehearsal import rehearse
+from mcp_subagents.equipment.tool_lists import names_tools
+from mcp_subagents.errors import UnknownSubagent
 from mcp_subagents.journal import JournalledTools
+from mcp_subagents.model_addresses import account_of, requested_model
+from mcp_subagents.models import Models, settings_for
 from mcp_subagents.nesting import delegation_tools, delegation_toolset
+from mcp_subagents.outputs import output_for, require_fit
 from mcp_subagents.prompts import SUBAGENT_SYSTEM_PROMPT
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,17 +45,53 @@ class CompiledSubAgent:
     """The toolset with which it delegates itself, if it may."""
 
 
-_HOME = frozenset({"api.openai.com", "api.anthropic.com"})
-"""Where the providers themselves are: a model that goes there shares the account of one that does not say."""
-
-
 class Roster:
     """The subagents of a process, each compiled when it is first needed."""
 
-    def __init__(self, configs: Iterable[SubAgentConfig], *, default_model: "str | Model | None" = None) -> None:
-        self._configs = by_name(configs)
+    def __init__(
+        self,
+        configs: Iterable[SubAgentConfig] | Mapping[str, SubAgentConfig],
+        *,
+        default_model: "str | Model | None" = None,
+        equipment: Equipment | None = None,
+    ) -> None:
+        self.equipment = equipment or Equipment()
+        # A mapping is looked at anew every time: it may follow its files.
+        given = cast("Mapping[str, SubAgentConfig]", configs) if isinstance(configs, Mapping) else by_name(configs)
+        self._configs = self.equipment.all_anchored(given)
         self._default_model = default_model
+        self._models = Models()
         self._compiled: dict[str, CompiledSubAgent] = {}
+
+    @asynccontextmanager
+    async def open(self, *, looking: bool = True) -> AsyncGenerator[None]:
+        """Keep connections to models and let tool servers run for as long as the block lasts; then none is left.
+
+        If `looking`, the tools that definitions name are looked for meanwhile, so that a mistake is in the log before
+        a task meets it.
+        """
+        async with self._models.in_use(), self.equipment.open(self._look_for_tools if looking else _rest):
+            yield
+
+    async def _look_for_tools(self) -> None:
+        for name, config in list(self._configs.items()):
+            if names_tools(config.get("tools"), config.get("disallowed_tools") or ()):
+                try:
+                    await self.check(name)
+                except Exception as exc:
+                    logger.error("the subagent %s cannot work: %s", name, exc)
+
+    async def check(self, name: str) -> None:
+        """Bring up all that the subagent works with, but for its model; while `open` only.
+
+        Raises:
+            UnknownSubagent: there is none of that name.
+            ConfigError: its definition is wrong, or names a tool that does not exist.
+            ToolServerDown: a tool server of it does not start.
+        """
+        compiled = self.compiled(name, self.definition(name))
+        if compiled.is_ours:
+            await rehearse(cast("Agent[Any, Any]", compiled.agent))
 
     @property
     def configs(self) -> Mapping[str, SubAgentConfig]:
@@ -73,14 +118,12 @@ class Roster:
         return spec.model_copy(update={"model": model}).model_dump_json(exclude_none=True)
 
     def provider(self, name: str) -> str:
-        """Whose model the subagent uses: tasks with the same answer share a cooldown."""
-        config = self.config(name)
-        model: object = config.get("model") or getattr(config.get("agent"), "model", None) or self._default_model
-        if isinstance(model, Model):
-            host = urlsplit(model.base_url or "").hostname or ""
-            return model.system if host in _HOME or not host else f"{model.system} {host}"
-        # `openai-responses:gpt-5` and `openai-chat:gpt-5` are one account.
-        return str(model).partition(":")[0].removesuffix("-responses").removesuffix("-chat") if model else ""
+        """Whose models the subagent uses: tasks with the same answer share a cooldown."""
+        return account_of(self.config(name), self._default_model)
+
+    def model(self, name: str) -> str | None:
+        """The model that the subagent is to run on, by its name; `None` if nobody can tell."""
+        return requested_model(self.config(name), self._default_model)
 
     def compiled(self, name: str, definition: str | None) -> CompiledSubAgent:
         """The agent for a task: from the definition stored with it, or else from this process's own.
@@ -93,46 +136,57 @@ class Roster:
             config = (
                 self.config(name) if definition is None else SubAgentSpec.model_validate_json(definition).to_config()
             )
-            self._compiled[key] = _compile(config, self._default_model, self._configs)
+            self._compiled[key] = _compile(config, self._models, self._default_model, self.equipment, self._configs)
         return self._compiled[key]
 
 
+async def _rest() -> None:
+    """Do nothing beside the tool servers."""
+
+
 def _compile(
-    config: SubAgentConfig, default_model: "str | Model | None", others: Mapping[str, SubAgentConfig]
+    config: SubAgentConfig,
+    models: Models,
+    default_model: "str | Model | None",
+    equipment: Equipment,
+    others: Mapping[str, SubAgentConfig],
 ) -> CompiledSubAgent:
     name = config.get("name", "")
     return CompiledSubAgent(
         name=name,
         description=config.get("description", ""),
         config=config,
-        agent=_agent(config, default_model, others),
+        agent=_agent(config, models, default_model, equipment, others),
         is_ours=not {"agent", "agent_factory"} & config.keys(),
         delegation=delegation_toolset(config.get("subagents", ()), others) if config.get("subagents") else None,
     )
 
 
-def _agent(config: SubAgentConfig, default_model: "str | Model | None", others: Mapping[str, SubAgentConfig]) -> Any:
+def _agent(
+    config: SubAgentConfig,
+    models: Models,
+    default_model: "str | Model | None",
+    equipment: Equipment,
+    others: Mapping[str, SubAgentConfig],
+) -> Any:
     if (ready := config.get("agent")) is not None:
         return ready
     if (factory := config.get("agent_factory")) is not None:
         return factory(config)
-    model = config.get("model") or default_model
-    if model is None:
-        raise ConfigError(
-            f"The subagent {config.get('name', '')!r} has no model. Give it one (`model: openai:gpt-5`), "
-            "or set MCP_SUBAGENTS_MODEL."
-        )
-    given: dict[str, Any] = dict(config.get("agent_kwargs", {}))
+    kit = equipment.kit(config)
+    given: dict[str, Any] = {**config.get("agent_kwargs", {}), **settings_for(config), **output_for(config)}
     given["tools"] = [*given.get("tools", ()), *([ASK_PARENT] if may_ever_ask(config) else ())]
     given["tools"] += delegation_tools(config.get("subagents", ()), others)
-    given["capabilities"] = [*given.get("capabilities", ()), JournalledTools()]
-    return Agent[Any, Any](
-        model,
+    given["capabilities"] = [*given.get("capabilities", ()), *kit.capabilities, JournalledTools()]
+    agent = Agent[Any, Any](
+        models.model_for(config, default_model),
         name=config.get("name"),
-        instructions=[SUBAGENT_SYSTEM_PROMPT, config.get("instructions", "")],
-        toolsets=config.get("toolsets"),
+        instructions=[SUBAGENT_SYSTEM_PROMPT, config.get("instructions", ""), *kit.instructions],
+        toolsets=[*(config.get("toolsets") or ()), *kit.toolsets],
         **given,
     )
+    require_fit(agent, config)
+    return agent
 
 
 def tracing(agent: Agent[Any, Any], *, with_content: bool) -> Instrumentation | None:

@@ -108,6 +108,7 @@ class Engine:
                 owner=owner,
                 parent_id=wanted.parent_id,
                 depth=len(above),
+                model=self._roster.model(wanted.subagent),
             ),
             due_at=now,
             definition=self._roster.definition(wanted.subagent),
@@ -369,7 +370,7 @@ async def run_engine(
     engine = Engine(store, roster, settings, dispatcher, housekeeper, now)
     failure: Exception | None = None
     try:
-        async with anyio.create_task_group() as group:
+        async with roster.open(), anyio.create_task_group() as group:
             await group.start(engine.listen, name="engine listener")
             group.start_soon(housekeeper.keep_house, name="housekeeping")
             group.start_soon(dispatcher.serve, engine.execute, name="dispatcher")

@@ -6,6 +6,7 @@ SubagentsError
 │   ├── StoreDamaged       a file or a record is not what was written
 │   ├── StoreTooNew        a later version of mcp-subagents wrote it
 │   └── StoreUnavailable   full, locked, read-only, or on a file system that cannot hold it
+├── ToolServerDown         the operator: an MCP server that a subagent uses cannot be started
 ├── EngineStopped          the caller: open another engine on the store
 ├── WrongArguments         the calling model: a tool does not take that
 ├── UnknownSubagent        the calling model: pick another name
@@ -19,6 +20,7 @@ SubagentsError
 ├── DescendantsExceeded    the calling model: do it yourself
 ├── DailyCostReached       the operator: allow more, or wait until tomorrow
 ├── IncompleteAnswer       the calling model or the operator: the answer is empty or was cut off
+├── UnfitAnswer            the calling model or the operator: the result does not fit its schema
 ├── IllegalTransition      us: a bug
 ├── StopRequested          nobody: the task was told to stop, and does
 ├── MailWaiting            nobody: the task has something left to read before it ends
@@ -65,6 +67,14 @@ class StoreTooNew(StoreError):
 
 class StoreUnavailable(StoreError):
     """The store cannot be reached or written just now; what was asked for has not happened."""
+
+
+class ToolServerDown(SubagentsError):
+    """An MCP server that a subagent uses cannot be started, or does not stay alive."""
+
+    def __init__(self, name: str, trouble: str) -> None:
+        self.name = name
+        super().__init__(f"The tool server {name!r} {trouble}.")
 
 
 class EngineStopped(SubagentsError):
@@ -223,6 +233,14 @@ _INCOMPLETE = {
     "length": "The answer was cut off at the model's output limit; raise `max_tokens`, or ask for less at a time.",
     "content_filter": "The provider's content filter cut the answer off; rephrase the task.",
 }
+
+
+class UnfitAnswer(SubagentsError):
+    """The model could not give a result that fits the output schema. What it gave last is in `text`."""
+
+    def __init__(self, problems: str, text: str) -> None:
+        self.text = text
+        super().__init__(f"The model gave no result that fits the output schema. The last one: {problems}.")
 
 
 class IllegalTransition(SubagentsError):

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pydantic_ai.messages import ModelMessage
 from pydantic_ai.usage import RunUsage
 
-from mcp_subagents.errors import IncompleteAnswer
+from mcp_subagents.errors import IncompleteAnswer, UnfitAnswer
 from mcp_subagents.faults import classify
 from mcp_subagents.history import Checkpoint, checkpoint_of, summary_of_steps, text_of_turns
 from mcp_subagents.redact import redact
@@ -57,7 +57,7 @@ def task_usage(usage: RunUsage) -> TaskUsage:
 
 def _text_so_far(exc: BaseException, history: Sequence[ModelMessage]) -> str:
     text = text_of_turns(history)
-    piece = exc.text.strip() if isinstance(exc, IncompleteAnswer) else ""
+    piece = exc.text.strip() if isinstance(exc, IncompleteAnswer | UnfitAnswer) else ""
     # The history of a failed run ends before the incomplete answer; one that is given may hold it.
     return text if text.endswith(piece) else f"{text}\n\n{piece}".strip()
 

@@ -13,7 +13,7 @@ from typing import cast
 from pydantic import ValidationError
 from pydantic_ai import exceptions as pai
 
-from mcp_subagents.errors import IncompleteAnswer, SubagentsError
+from mcp_subagents.errors import IncompleteAnswer, SubagentsError, UnfitAnswer
 from mcp_subagents.evidence import evidence_of, is_transport_error
 from mcp_subagents.redact import redact
 from mcp_subagents.texts import brief, plain
@@ -127,6 +127,11 @@ def _incomplete(exc: IncompleteAnswer) -> Fault:
             remedy="Ask for less at a time, or have `max_tokens` raised.",
         )
     return replace(INVALID, message=str(exc), is_retryable=exc.why == "empty")
+
+
+@_judge.register
+def _unfit(exc: UnfitAnswer) -> Fault:
+    return replace(INVALID, message=f"{brief(str(exc))}.")
 
 
 @_judge.register

@@ -77,6 +77,14 @@ def closed(messages: list[ModelMessage]) -> list[ModelMessage]:
     return repair_messages(messages) if isinstance(last, ModelResponse) and last.tool_calls else messages
 
 
+def taken(messages: list[ModelMessage]) -> list[ModelMessage]:
+    """`messages`, and that the result they end with, given to an output tool, was taken."""
+    last = messages[-1] if messages else None
+    calls = last.tool_calls if isinstance(last, ModelResponse) else []
+    returns = [ToolReturnPart(call.tool_name, "The result was taken.", call.tool_call_id) for call in calls]
+    return [*messages, ModelRequest(parts=returns)] if returns else messages
+
+
 def answer_on_record(messages: Sequence[ModelMessage]) -> ModelResponse | None:
     """The last message, if it is an answer that needs nothing more from the model: complete, and no tool call."""
     last = messages[-1] if messages else None

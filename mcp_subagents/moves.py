@@ -73,14 +73,30 @@ def start(process: str, at: datetime) -> Move:
     return move
 
 
-def finish_turn(turn: Entry, *, number: int, usage: TaskUsage, seconds: float, delivered: frozenset[str]) -> Move:
-    """Turn `number`, counted from 1, is done: what it used, and which mail it carried. Done again, it is done once."""
+def finish_turn(
+    turn: Entry,
+    *,
+    number: int,
+    usage: TaskUsage,
+    seconds: float,
+    delivered: frozenset[str],
+    model: str | None = None,
+) -> Move:
+    """Turn `number`, counted from 1, is done: what it used, which mail it carried, which `model` answered.
+
+    Done again, it is done once.
+    """
 
     def move(record: TaskRecord) -> Change:
         if record.handle.turns >= number:
             return Change(record=record)  # it was stored, though whoever wanted that did not live to hear of it
         handle = replace(
-            record.handle, usage=usage, turns=record.handle.turns + 1, last_activity_at=turn.at, questions=()
+            record.handle,
+            usage=usage,
+            turns=record.handle.turns + 1,
+            last_activity_at=turn.at,
+            questions=(),
+            models_used=tuple(dict.fromkeys([*record.handle.models_used, *([model] if model else ())])),
         )
         left = tuple(mail for mail in record.mail if mail.mail_id not in delivered)
         active = record.active_seconds + seconds
@@ -178,7 +194,7 @@ def lose(failure: TaskFailure, at: datetime) -> Move:
     return move
 
 
-def complete(result: str, *, usage: TaskUsage, seconds: float, at: datetime) -> Move:
+def complete(result: str, *, usage: TaskUsage, seconds: float, at: datetime, is_structured: bool = False) -> Move:
     """It ended with a result, unless mail came in that it must still read, or it was not told of its open children.
 
     Raises: `MailWaiting`, `ChildrenOpen`.
@@ -189,7 +205,8 @@ def complete(result: str, *, usage: TaskUsage, seconds: float, at: datetime) -> 
             raise MailWaiting(record.mail)
         if record.tree is not None and record.tree.children and not record.tree.reminded:
             raise ChildrenOpen(child.task_id for child in record.tree.children)
-        handle = replace(record.handle.completed(result, usage=usage, at=at), last_activity_at=at, questions=())
+        ended = record.handle.completed(result, usage=usage, at=at, is_structured=is_structured)
+        handle = replace(ended, last_activity_at=at, questions=())
         return _ended(record, handle, MessageType.TASK_COMPLETED, {}, at, seconds)
 
     return move

@@ -10,7 +10,7 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRe
 
 from mcp_subagents.delegation import ACTIVE
 from mcp_subagents.errors import StoreDamaged
-from mcp_subagents.history import closed, summary_of_steps, text_of_turns
+from mcp_subagents.history import closed, summary_of_steps, taken, text_of_turns
 from mcp_subagents.records import Entry, EntryKind, Mail
 from mcp_subagents.redact import redact
 from mcp_subagents.store import Query, Store
@@ -41,7 +41,8 @@ async def stored_history(store: Store, task_id: str) -> list[ModelMessage]:
 
 async def followed_up(store: Store, task_id: str, prompt: str, at: datetime) -> Entry:
     """What a new task has to go on from: all that an ended one has done, and then `prompt`."""
-    past = closed(await stored_history(store, task_id))
+    past = await stored_history(store, task_id)
+    past = taken(past) if (await store.read(task_id)).handle.is_structured else closed(past)
     messages = [*past, ModelRequest(parts=[UserPromptPart(content=prompt)])]
     return Entry(kind=EntryKind.HISTORY, body=ModelMessagesTypeAdapter.dump_json(messages).decode(), at=at)
 

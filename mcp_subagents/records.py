@@ -233,5 +233,6 @@ _RICH: Mapping[str, Any] = {
     "failure": _failure,
     "cancel_requested": CancelKind,
     "questions": _questions,
+    "models_used": tuple,
     "mail": _mail,
 }

@@ -19,7 +19,6 @@ from pydantic_ai.messages import (
     UserPromptPart,
 )
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
-from pydantic_core import to_json
 from pydantic_graph import End
 
 from mcp_subagents import branches, moves
@@ -37,7 +36,9 @@ from mcp_subagents.faults import classify
 from mcp_subagents.grace import Grace
 from mcp_subagents.history import answer_on_record, closed, resumable
 from mcp_subagents.journal import JournalledTools, ToolJournal
+from mcp_subagents.model_addresses import answered_by
 from mcp_subagents.nesting import Below
+from mcp_subagents.outputs import as_text, explained, repairs_left
 from mcp_subagents.parking import Parking, parking_of
 from mcp_subagents.past import messages_of, still_open, with_findings_below
 from mcp_subagents.prompts import first_prompt
@@ -177,7 +178,11 @@ class Attempt:
         while True:
             result = await self._run_agent(prompt)
             finished = moves.complete(
-                result, usage=task_usage(self._usage), seconds=self._budget.seconds(), at=self._around.now()
+                result,
+                usage=task_usage(self._usage),
+                seconds=self._budget.seconds(),
+                at=self._around.now(),
+                is_structured="output_schema" in self._subagent.config,
             )
             try:
                 with suppress(ChildrenOpen):
@@ -190,7 +195,7 @@ class Attempt:
                 self._history = closed(self._history)
 
     async def _run_agent(self, prompt: str | None) -> str:
-        added: dict[str, Any] = {}
+        added = repairs_left(self._subagent.config, self._history)
         if not self._subagent.is_ours:
             added["capabilities"] = [JournalledTools()]
             added["toolsets"] = [ASKING] if may_ever_ask(self._subagent.config) else []
@@ -211,7 +216,7 @@ class Attempt:
                 await self._drive(run)
         assert run.result is not None, "a run that reached its end has a result"
         require_whole_answer(run.result)
-        return _as_text(run.result.output)
+        return as_text(run.result.output)
 
     async def _drive(self, run: AgentRun[Any, Any]) -> None:
         node: Any = run.next_node
@@ -288,7 +293,12 @@ class Attempt:
         usage = task_usage(self._usage)
         number = self._tools.turn + 1
         self._unwritten = moves.finish_turn(
-            entry, number=number, usage=usage, seconds=self._budget.seconds(), delivered=self._carried
+            entry,
+            number=number,
+            usage=usage,
+            seconds=self._budget.seconds(),
+            delivered=self._carried,
+            model=answered_by(messages),
         )
         if self._warned:
             self._unwritten = moves.both(self._unwritten, branches.warn(self._warned))
@@ -375,7 +385,7 @@ class Attempt:
     def _failure(self, exc: BaseException) -> TaskFailure:
         name = self._subagent.name
         failure = failure_of(
-            exc,
+            explained(exc, self._subagent.config, self._history),
             messages=self._history,
             usage=self._usage,
             retries=self._record.handle.retry_count,
@@ -391,7 +401,3 @@ class Attempt:
 def _ends_the_task(message: ModelMessage) -> bool:
     """Whether this response is the answer, as far as can be told: no tools are called, and nothing is missing."""
     return isinstance(message, ModelResponse) and all(isinstance(part, TextPart) for part in message.parts)
-
-
-def _as_text(output: Any) -> str:
-    return output if isinstance(output, str) else to_json(output).decode()

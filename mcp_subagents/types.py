@@ -192,6 +192,12 @@ class TaskHandle:
     turns: int = 0
     last_activity_at: datetime | None = None
     cancel_requested: CancelKind | None = None
+    model: str | None = None
+    """The model that was asked for, if its name is known."""
+    models_used: tuple[str, ...] = ()
+    """The models that answered, each once, in the order of their first answer."""
+    is_structured: bool = False
+    """Whether `result` is a JSON object that fits the subagent's output schema."""
 
     def started(self, at: datetime | None = None) -> "TaskHandle":
         """Running: a new attempt has it."""
@@ -219,9 +225,11 @@ class TaskHandle:
         """Waiting for its next attempt after a transient failure."""
         return self._moved(TaskStatus.RETRYING, retry_count=self.retry_count + 1)
 
-    def completed(self, result: str, *, usage: TaskUsage | None = None, at: datetime | None = None) -> "TaskHandle":
+    def completed(
+        self, result: str, *, usage: TaskUsage | None = None, at: datetime | None = None, is_structured: bool = False
+    ) -> "TaskHandle":
         """Ended, with `result`."""
-        return self._ended(TaskStatus.COMPLETED, usage, at, result=result)
+        return self._ended(TaskStatus.COMPLETED, usage, at, result=result, is_structured=is_structured)
 
     def failed(self, failure: TaskFailure, *, at: datetime | None = None) -> "TaskHandle":
         """Ended by `failure`."""

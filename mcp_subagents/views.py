@@ -1,5 +1,6 @@
 """A task as it goes over the wire: the shape of `structuredContent`, and its schema."""
 
+import json
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
@@ -63,7 +64,9 @@ class TaskView(View):
     completed_at: datetime | None
     attempt: int
     retry_count: int
-    result: str | None
+    model: str | None
+    models_used: list[str]
+    result: str | dict[str, Any] | None
     result_omitted_chars: int
     result_uri: str
     questions: list[QuestionView]
@@ -102,7 +105,7 @@ def view_of(
 ) -> TaskView:
     """How a task is shown, with at most `budget` characters of what it has to say: result, leftovers or questions."""
     task = standing.handle
-    result, omitted = (None, 0) if task.result is None else shortened(task.result, budget)
+    result, omitted = _result(task, budget)
     failure, not_found = (None, 0) if task.failure is None else _failure(task.failure, budget)
     omitted += not_found
     return TaskView(
@@ -117,6 +120,8 @@ def view_of(
         completed_at=task.completed_at,
         attempt=task.attempt,
         retry_count=task.retry_count,
+        model=task.model,
+        models_used=list(task.models_used),
         result=result,
         result_omitted_chars=omitted,
         result_uri=result_uri(task.task_id),
@@ -127,6 +132,15 @@ def view_of(
         queue_position=standing.queue_position,
         next=what_next(task, omitted),
     )
+
+
+def _result(task: TaskHandle, budget: int) -> tuple[str | dict[str, Any] | None, int]:
+    """The result, and how much of it is left out. Half an object is none: if it is too long, it is shown as text."""
+    if task.result is None:
+        return None, 0
+    if task.is_structured and len(task.result) <= budget:
+        return json.loads(task.result), 0
+    return shortened(task.result, budget)
 
 
 def open_questions(task: TaskHandle, budget: int = BUDGET) -> list[QuestionView]:
@@ -207,7 +221,7 @@ def _usage(usage: TaskUsage) -> UsageView:
 _TASK = {
     "task_id": {"type": "string"},
     "status": {"enum": [status.value for status in TaskStatus]},
-    "result": {"anyOf": [{"type": "string"}, {"type": "null"}]},
+    "result": {"anyOf": [{"type": "string"}, {"type": "object"}, {"type": "null"}]},
     "questions": {"type": "array"},
     "failure": {"anyOf": [{"type": "object"}, {"type": "null"}]},
     "usage": {"type": "object"},

@@ -1,6 +1,9 @@
 """What the model reads: a view in a few plain lines, complete without the structured form beside it."""
 
+import json
+import re
 from datetime import datetime
+from typing import Any
 
 from mcp_subagents.delegation import News, Unread
 from mcp_subagents.shortening import clipped, left_out
@@ -12,11 +15,11 @@ _LONGEST_LISTED = 120
 
 def task_in_words(view: TaskView, now: datetime) -> str:
     """One task, with all it has to say."""
-    lines = [f"Task {view.task_id} ({view.subagent}): {_status(view, now)}.", facts(view)]
+    lines = [f"Task {view.task_id} ({view.subagent}): {_status(view, now)}.", facts(view), *_remarks(view)]
     for question in view.questions:
         lines += ["", f"It asks (question_id {question.question_id}): {question.question}"]
     if view.result is not None:
-        lines += ["", view.result or left_out(view.result_omitted_chars).strip()]
+        lines += ["", _result(view.result) or left_out(view.result_omitted_chars).strip()]
     if view.failure is not None:
         lines += ["", *_failure(view.failure, view.result_omitted_chars)]
     return "\n".join([*lines, "", f"Next: {view.next}"])
@@ -78,6 +81,32 @@ def facts(view: TaskView) -> str:
     if view.retry_count:
         said.append(_counted(view.retry_count, "retry", "retries"))
     return " · ".join(said)
+
+
+def _remarks(view: TaskView) -> list[str]:
+    """What differs from what one would expect: another model answered, or nobody knows what it costs."""
+    said: list[str] = []
+    if view.model and (others := [used for used in view.models_used if not is_same_model(view.model, used)]):
+        said.append(f"Asked for {view.model}; answered by {', '.join(others)}.")
+    if view.usage.requests and view.usage.cost_usd is None:
+        said.append("The price of its model is not known: its limits on tokens and requests hold, not the one on cost.")
+    return said
+
+
+def is_same_model(asked: str, used: str) -> bool:
+    """Whether `used` is the model that was asked for, maybe in its version of some day."""
+    asked, used = _undated(asked), _undated(used)
+    return asked == used or asked.endswith(f":{used}") or used.endswith(f":{asked}")
+
+
+def _undated(model: str) -> str:
+    provider, colon, name = model.lower().rpartition(":")
+    name = re.sub(r"[-@]\d{4}-?\d{2}-?\d{2}$", "", name)
+    return f"{provider.removesuffix('-chat').removesuffix('-responses')}{colon}{name}"
+
+
+def _result(result: str | dict[str, Any]) -> str:
+    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
 
 
 def _status(view: TaskView, now: datetime) -> str:

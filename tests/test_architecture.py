@@ -15,16 +15,16 @@ ORDER = [
     *("config", "modes", "prompts", "delegation", "addresses", "shortening", "arguments", "views", "words"),
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
     *("store", "dispatch", "cancelling", "grace", "past", "ancestry", "budget", "journal", "asking", "nesting"),
-    *("parking", "agents", "runner", "transcripts", "waking", "housekeeping", "unfit", "standing", "looking"),
-    *("dispatching", "engine", "stopping", "server", "cli"),
+    *("parking", "model_addresses", "models", "outputs", "equipment", "agents", "runner", "transcripts", "waking"),
+    *("housekeeping", "unfit", "standing", "looking", "dispatching", "engine", "stopping", "server", "cli"),
     *("testing", "__main__", "__init__"),
 ]
 """A part imports only from parts before it."""
 
 AGENTS = {
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
-    *("past", "budget", "journal", "asking", "nesting", "parking", "agents", "runner", "transcripts"),
-    "testing",
+    *("past", "budget", "journal", "asking", "nesting", "parking", "model_addresses", "models", "outputs"),
+    *("equipment", "agents", "runner", "transcripts", "testing"),
 }
 DOORS = {
     "pydantic_ai": AGENTS,
@@ -33,6 +33,7 @@ DOORS = {
     "psycopg": {"store"},
     "procrastinate": {"dispatch"},
     "mcp": {"server"},
+    "fastmcp": {"equipment"},
 }
 """The parts that may import a library."""
 

@@ -35,11 +35,17 @@ def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[s
 MISUSED: dict[str, tuple[list[str], str]] = {
     "an unknown option": (["--verison"], "unrecognized arguments: --verison"),
     "an option cut short": (["--transp=http"], "unrecognized arguments: --transp"),
-    "an unknown command": (["serv"], "invalid choice: 'serv' (choose from 'serve')"),
+    "an unknown command": (["serv"], "invalid choice: 'serv' (choose from 'serve', 'agents', 'schema')"),
+    "a command after its options": (["--config", "x", "agents"], "agents comes first: mcp-subagents agents ..."),
+    "an unknown action": (["agents", "chek"], "invalid choice: 'chek' (choose from 'list', 'check', 'show', 'import')"),
+    "no action": (["agents"], "the following arguments are required: list|check|show|import"),
+    "nobody to show": (["agents", "show"], "the following arguments are required: NAME"),
     "an unknown transport": (["--transport", "carrier-pigeon"], "invalid choice: 'carrier-pigeon'"),
     "a port that is none": (["--transport", "http", "--port", "70000"], "'70000' is not a port, 0 to 65535"),
-    "a port on stdio": (["--port", "1"], "--host and --port need --transport http or --transport sse"),
-    "a host on stdio": (["serve", "--host", "::1"], "--host and --port need --transport http or --transport sse"),
+    "a port on stdio": (
+        ["--transport", "stdio", "--port", "1"],
+        "--host and --port need --transport http or --transport sse",
+    ),
 }
 
 
@@ -65,11 +71,18 @@ def test_a_broken_configuration_is_told_whole(home: Path, capsys: pytest.Capture
     assert (out, err.splitlines()) == (
         "",
         [
-            "mcp-subagents: subagents.yaml: subagents[0]: unknown key 'modle', did you mean 'model'?",
-            "mcp-subagents: subagents.yaml: max_concurrency: must be a whole number from 1 on, not 0",
+            "mcp-subagents: subagents.yaml:1: subagents[0].modle: unknown key, did you mean 'model'?",
+            "mcp-subagents: subagents.yaml:2: max_concurrency: must be 1 or more, not 0",
             "mcp-subagents: --store: PostgreSQL is not supported yet; use sqlite:///FILE",
         ],
     )
+
+
+@pytest.mark.parametrize("arguments", [["--port", "1"], ["serve", "--host", "::1"]])
+@pytest.mark.usefixtures("home")
+def test_an_address_needs_a_network(arguments: list[str], capsys: pytest.CaptureFixture[str]):
+    assert main(arguments) == 2
+    assert capsys.readouterr().err == "mcp-subagents: --host and --port need --transport http or --transport sse\n"
 
 
 def test_the_console_script_is_the_same_command():
@@ -77,7 +90,7 @@ def test_the_console_script_is_the_same_command():
     assert script.load() is main
 
 
-@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["--port", "1"]])
+@pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["--port", "x"], ["agents", "--help"]])
 def test_the_module_is_the_same_command(
     arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ):

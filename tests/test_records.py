@@ -94,6 +94,9 @@ HANDLE: dict[str, st.SearchStrategy[Any]] = {
     "turns": counts,
     "last_activity_at": st.none() | moments,
     "cancel_requested": st.none() | st.sampled_from(CancelKind),
+    "model": maybe_text,
+    "models_used": st.lists(text, max_size=3).map(tuple),
+    "is_structured": st.booleans(),
 }
 handles = st.builds(TaskHandle, **HANDLE)
 RECORD: dict[str, st.SearchStrategy[Any]] = {

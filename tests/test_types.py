@@ -267,6 +267,7 @@ def test_a_task_handle_has_the_seeds_fields_first():
     ours = [
         *(("attempt", 0), ("failure", None), ("mode", "sync"), ("owner", "local"), ("parent_id", None), ("depth", 0)),
         *(("questions", ()), ("turns", 0), ("last_activity_at", None), ("cancel_requested", None)),
+        *(("model", None), ("models_used", ()), ("is_structured", False)),
     ]
     assert shape(TaskHandle) == [*seeds, *ours]
 

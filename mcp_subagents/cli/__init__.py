@@ -18,6 +18,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = parse(argv, os.environ)
     code = 0
     try:
+        if arguments.command != "serve":
+            from mcp_subagents.cli.inspecting import inspect
+
+            return inspect(arguments, os.environ)
         with _leaving_at_once(), _in_a_hurry():
             # Not before it is needed: to load MCP takes longer than all that `--help` has to do.
             from mcp_subagents.cli.serving import prepare, run

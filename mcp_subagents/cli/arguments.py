@@ -1,11 +1,13 @@
 """What the command understands."""
 
 import argparse
+import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
 LEVELS = ("debug", "info", "warning", "error")
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8000
+LISTENERS = "--host and --port need --transport http or --transport sse"
 
 DESCRIPTION = """\
 Hand work to subagents from any MCP app. They run in the background, ask when
@@ -25,20 +27,30 @@ environment:
 
 Options win over the environment, the environment over the file.
 
+other commands (each has a --help):
+  mcp-subagents agents list|check|show|import  the subagents, and what became of agent files
+  mcp-subagents schema                         the JSON schema of subagents.yaml, for editors
+
 examples:
   mcp-subagents --config team.yaml
+  mcp-subagents --agents auto                  # with the agents of the project and of your home
   mcp-subagents --transport http --port 8000   # serves http://127.0.0.1:8000/mcp
 """
 
 
 def parse(argv: Sequence[str] | None, env: Mapping[str, str]) -> argparse.Namespace:
     """The arguments of the command. Says what is wrong with them, or what was asked for, and exits."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if words[:1] == ["agents"]:
+        return _agents_parser().parse_args(words[1:])
+    if words[:1] == ["schema"]:
+        return _schema_parser().parse_args(words[1:])
     parser = _parser()
-    given = parser.parse_args(argv)
+    given = parser.parse_args(words)
+    if given.command != "serve":
+        parser.error(f"{given.command} comes first: mcp-subagents {given.command} ...")
     if given.transport == "stdio" and (given.host is not None or given.port is not None):
-        parser.error("--host and --port need --transport http or --transport sse")
-    given.host = DEFAULT_HOST if given.host is None else given.host
-    given.port = DEFAULT_PORT if given.port is None else given.port
+        parser.error(LISTENERS)
     level = given.log_level or env.get("MCP_SUBAGENTS_LOG_LEVEL", "").lower() or "warning"
     if level not in LEVELS:
         parser.error(f"MCP_SUBAGENTS_LOG_LEVEL: {level!r} is not one of {', '.join(LEVELS)}")
@@ -56,14 +68,14 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "command", nargs="?", choices=["serve"], default="serve", metavar="serve", help="serve; may be left out"
+        "command",
+        nargs="?",
+        choices=["serve", "agents", "schema"],
+        default="serve",
+        metavar="serve",
+        help="serve; may be left out",
     )
-    parser.add_argument(
-        "--config",
-        metavar="FILE",
-        help="subagents and settings, YAML or JSON (default: ./subagents.yaml, "
-        "or subagents.yaml in the user's configuration directory)",
-    )
+    _add_sources(parser)
     parser.add_argument(
         "--store",
         metavar="URL",
@@ -72,7 +84,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--transport",
         choices=["stdio", "http", "streamable-http", "sse"],
-        default="stdio",
         metavar="NAME",
         help="stdio (the default), http for Streamable HTTP at /mcp, or sse for the older SSE at /sse beside it",
     )
@@ -91,6 +102,74 @@ def _parser() -> argparse.ArgumentParser:
         version=f"mcp-subagents {version('mcp-subagents')}",
         help="say which version this is",
     )
+    return parser
+
+
+def _add_sources(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        help="subagents and settings, YAML or JSON (default: ./subagents.yaml, "
+        "or subagents.yaml in the user's configuration directory)",
+    )
+    parser.add_argument(
+        "--agents",
+        metavar="WHERE",
+        action="append",
+        default=[],
+        help="agent files of other apps: auto for those of the project and of the user, or a folder; may be repeated",
+    )
+
+
+AGENTS_DESCRIPTION = """\
+The subagents that a server here would have, and what became of the agent files
+of other apps."""
+
+AGENTS_EPILOG = """\
+exit codes:
+  0  all is well; there may be notes
+  2  something is wrong: a configuration or an agent file cannot be used
+"""
+
+
+def _agents_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mcp-subagents agents",
+        description=AGENTS_DESCRIPTION,
+        epilog=AGENTS_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(command="agents")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="list|check|show|import")
+    told = {
+        "list": "list the subagents",
+        "check": "say what is wrong with agent files, and what in them is not honoured",
+        "show": "show one subagent as YAML",
+        "import": "print the YAML that does what an agent file does",
+    }
+    for name, help in told.items():
+        action = actions.add_parser(name, help=help, description=help.capitalize() + ".", allow_abbrev=False)
+        _add_sources(action)
+        action.add_argument("--json", action="store_true", help="JSON for programs")
+        if name == "check":
+            action.add_argument(
+                "--tools", action="store_true", help="start the tool servers, and look for all tools that are named"
+            )
+        if name == "show":
+            action.add_argument("name", metavar="NAME", help="the subagent; its case does not matter")
+        if name == "import":
+            action.add_argument("path", metavar="PATH", help="the agent file")
+    return parser
+
+
+def _schema_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mcp-subagents schema",
+        description="Print the JSON schema of subagents.yaml, for editors.",
+        allow_abbrev=False,
+    )
+    parser.set_defaults(command="schema")
     return parser
 
 

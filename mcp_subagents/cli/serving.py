@@ -2,17 +2,39 @@
 
 import argparse
 import logging
+import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
+from mcp_subagents.cli.arguments import DEFAULT_HOST, DEFAULT_PORT, LISTENERS
 from mcp_subagents.cli.exporting import exporting
-from mcp_subagents.config.environment import load
+from mcp_subagents.config.environment import ServerConfig, load
+from mcp_subagents.config.live import LiveRoster
+from mcp_subagents.config.providers import why_no_model
+from mcp_subagents.equipment.sound_files import sound, sound_beside
+from mcp_subagents.errors import ConfigError
 from mcp_subagents.redact import redact
 from mcp_subagents.stopping import leave, until_stopped
+
+if TYPE_CHECKING:
+    from mcp_subagents.config.agent_files import AgentFile
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Listening:
+    """How the server is reached."""
+
+    transport: str
+    host: str
+    port: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +42,8 @@ class Prepared:
     """All that is needed to serve."""
 
     server: Any
-    arguments: argparse.Namespace
+    listening: "Listening"
+    roster: LiveRoster
     exports_traces: bool
 
 
@@ -30,19 +53,45 @@ def prepare(arguments: argparse.Namespace, env: Mapping[str, str]) -> Prepared:
     Raises:
         ConfigError: the configuration is broken.
     """
-    config = load(arguments.config, env, store=arguments.store)
+    _log_to_stderr(arguments.log_level)
+    read = partial(load, arguments.config, env, store=arguments.store, agents=arguments.agents)
+    config = sound(read(), env)
+    listening = _listening(arguments, config)
     # After the configuration, whose mistakes are told the sooner.
-    from mcp_subagents.server import DeliverySettings, create_server
+    from mcp_subagents.server import GENERAL_PURPOSE, DeliverySettings, create_server
 
+    roster = LiveRoster(config, lambda: sound_beside(read(), config, env), otherwise=GENERAL_PURPOSE)
     server = create_server(
-        config.subagents,
+        roster,
         default_model=config.model,
         store=config.store,
         settings=config.settings,
         delivery=DeliverySettings(sync_patience=config.sync_patience),
+        mcp_servers=config.mcp_servers,
+        allow_python_tools=config.allow_python_tools,
+        folder=config.folder,
     )
-    _log_to_stderr(arguments.log_level)
-    return Prepared(server, arguments, config.exports_traces)
+    tell_of(config.agent_files)
+    if config.lacks_model:
+        logger.warning("%s", why_no_model(env))
+    return Prepared(server, listening, roster, config.exports_traces)
+
+
+def _listening(arguments: argparse.Namespace, config: ServerConfig) -> "Listening":
+    """Where to serve. Raises: `ConfigError` for an address that nobody would listen on."""
+    transport = arguments.transport or config.transport or "stdio"
+    if transport == "stdio" and (arguments.host is not None or arguments.port is not None):
+        raise ConfigError(LISTENERS)
+    host = next(each for each in (arguments.host, config.host, DEFAULT_HOST) if each is not None)
+    port = next(each for each in (arguments.port, config.port, DEFAULT_PORT) if each is not None)
+    return Listening(transport, host, port)
+
+
+def tell_of(files: "Sequence[AgentFile]") -> None:
+    """Log what became of agent files: what cannot be used loudly, what is not honoured for those who look."""
+    for file in files:
+        for line in file.told():
+            logger.log(logging.WARNING if file.wrong else logging.INFO, "%s", line)
 
 
 def run(prepared: Prepared) -> None:
@@ -52,24 +101,42 @@ def run(prepared: Prepared) -> None:
         SubagentsError: it cannot be served there, or the store cannot be used; maybe in an exception group.
     """
     with exporting(prepared.exports_traces):
-        anyio.run(_serve, prepared.server, prepared.arguments)
+        anyio.run(_serve, prepared.server, prepared.listening, prepared.roster)
     leave(0)
 
 
-async def _serve(server: Any, arguments: argparse.Namespace) -> None:
-    async with until_stopped():
-        if arguments.transport == "stdio":
+async def _serve(server: Any, where: Listening, roster: LiveRoster) -> None:
+    async with until_stopped(), reloading(roster):
+        if where.transport == "stdio":
             from mcp_subagents.server.stdio import serve_stdio
 
             await serve_stdio(server)
         else:
             from mcp_subagents.server.network import serve_network
 
-            await serve_network(server, host=arguments.host, port=arguments.port, sse=arguments.transport == "sse")
+            await serve_network(server, host=where.host, port=where.port, sse=where.transport == "sse")
+
+
+@asynccontextmanager
+async def reloading(roster: LiveRoster) -> AsyncGenerator[None]:
+    """Follow the files at once when SIGHUP says so, for as long as the block lasts."""
+    if not hasattr(signal, "SIGHUP"):
+        yield
+        return
+    async with anyio.create_task_group() as group:
+
+        async def heed() -> None:
+            with anyio.open_signal_receiver(signal.SIGHUP) as signals:
+                async for _ in signals:
+                    await roster.refresh(at_once=True)
+
+        group.start_soon(heed, name="SIGHUP")
+        yield
+        group.cancel_scope.cancel()
 
 
 def _log_to_stderr(level: str) -> None:
-    """Log in our own words; the SDK's server has just set up a log of its own, in colours and over many lines."""
+    """Log in our own words, before the SDK's server sets up a log of its own, in colours and over many lines."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_OneLine("mcp-subagents: %(levelname)s: %(message)s [%(name)s]"))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)

@@ -4,14 +4,20 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
 from platformdirs import user_config_path
 
 from mcp_subagents.config.files import FileConfig, read_file
 from mcp_subagents.config.limits import EngineSettings, Limits
+from mcp_subagents.config.places import beside
+from mcp_subagents.config.providers import default_model
 from mcp_subagents.config.spec import SubAgentSpec
 from mcp_subagents.config.stores import located
 from mcp_subagents.errors import ConfigError
+
+if TYPE_CHECKING:
+    from mcp_subagents.config.agent_files import AgentFile, Folder
 
 FILE_NAME = "subagents.yaml"
 
@@ -21,6 +27,7 @@ class ServerConfig:
     """What a server is made of."""
 
     subagents: tuple[SubAgentSpec, ...] = ()
+    """Those of the file, then those of the agent files."""
     model: str | None = None
     """For subagents that name none."""
     store: str | None = None
@@ -28,6 +35,30 @@ class ServerConfig:
     sync_patience: float | None = None
     """Seconds that a call may last."""
     exports_traces: bool = False
+    daily_cost_usd: float | None = None
+    """What all tasks together may cost in a day."""
+    mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
+    """MCP servers that subagents pick by name."""
+    allow_python_tools: bool = False
+    transport: str | None = None
+    host: str | None = None
+    port: int | None = None
+    file: Path | None = None
+    """The file that was read."""
+    agent_files: "tuple[AgentFile, ...]" = ()
+    """What became of the agent files that were asked for."""
+    agent_folders: "tuple[Folder, ...]" = ()
+    """Where agent files were looked for."""
+
+    @property
+    def folder(self) -> Path:
+        """What relative paths in the file are relative to."""
+        return Path.cwd() if self.file is None else self.file.absolute().parent
+
+    @property
+    def lacks_model(self) -> bool:
+        """Whether there are tasks that cannot run, for want of a model."""
+        return self.model is None and (not self.subagents or any(spec.model is None for spec in self.subagents))
 
 
 def usual_places() -> tuple[Path, ...]:
@@ -40,11 +71,13 @@ def load(
     env: Mapping[str, str],
     *,
     store: str | None = None,
+    agents: Sequence[str] = (),
     places: Sequence[Path] | None = None,
 ) -> ServerConfig:
-    """The configuration in the file at `path` and in `env`. A `store` given here wins over both.
+    """The configuration in the file at `path` and in `env`. A `store` and `agents` given here win over both.
 
     Without `path`, the file that `MCP_SUBAGENTS_CONFIG` names is read, or else the first there is of the usual places.
+    Agent files are read if the file or `agents` ask for them; one with mistakes is left out, and no reason to fail.
 
     Raises:
         ConfigError: something is wrong; the message has a line for everything that is.
@@ -60,16 +93,62 @@ def load(
         wrong.append(str(why))
     traces = _traces(env.get("MCP_SUBAGENTS_TELEMETRY"), wrong)
     kept = _kept(store, env.get("MCP_SUBAGENTS_STORE"), wrong) or said.store
+    asked = _asked(agents, said, found, wrong)
     if wrong:
         raise ConfigError("\n".join(wrong))
+    looked_at, files = _agents(asked, said, project_of(found))
     return ServerConfig(
-        subagents=said.subagents,
-        model=env.get("MCP_SUBAGENTS_MODEL", "").strip() or said.model,
+        subagents=(*said.subagents, *(file.spec for file in files if file.spec is not None)),
+        model=env.get("MCP_SUBAGENTS_MODEL", "").strip() or said.model or default_model(env),
         store=kept,
         settings=_settings(said, trace_content=traces == "content"),
         sync_patience=patience,
         exports_traces=traces != "off",
+        daily_cost_usd=said.daily_cost_usd,
+        mcp_servers=said.mcp_servers or {},
+        allow_python_tools=said.allow_python_tools or False,
+        transport=said.transport,
+        host=said.host,
+        port=said.port,
+        file=found,
+        agent_files=files,
+        agent_folders=looked_at,
     )
+
+
+def project_of(file: Path | None) -> Path:
+    """The project that a server works for: the folder of its file, unless that is the user's own for every project."""
+    here = Path.cwd()
+    if file is None or file.absolute().parent == usual_places()[1].parent:
+        return here
+    return file.absolute().parent
+
+
+_Asked = Literal["auto"] | tuple[Path, ...]
+
+
+def _agents(
+    asked: _Asked | None, said: FileConfig, project: Path
+) -> "tuple[tuple[Folder, ...], tuple[AgentFile, ...]]":
+    if asked is None:
+        return (), ()
+    # Not before it is needed: most servers read no agent files, and the first answer waits for what is loaded.
+    from mcp_subagents.config.agent_files import Ground, folders, read_agents
+
+    places = tuple(folders(asked, project=project, home=Path.home()))
+    ground = Ground(project=project, servers=frozenset(said.mcp_servers or ()), limits=Limits.of(said.limits))
+    return places, read_agents(places, ground, taken=[each.name for each in said.subagents])
+
+
+def _asked(flags: Sequence[str], said: FileConfig, file: Path | None, wrong: list[str]) -> _Asked | None:
+    if "auto" in flags or (not flags and said.agents == "auto"):
+        return "auto"
+    if not flags:
+        base = file.parent if file is not None else Path()
+        return None if said.agents is None else tuple(beside(base, each) for each in said.agents)
+    named = tuple(beside(Path(), each) for each in flags)
+    wrong += [f"--agents: there is no folder {str(each)!r}" for each in named if not each.is_dir()]
+    return named
 
 
 def _choose(named: str | Path | None, places: Sequence[Path]) -> Path | None:
@@ -111,6 +190,7 @@ def _traces(text: str | None, wrong: list[str]) -> str:
 
 
 def _settings(said: FileConfig, *, trace_content: bool) -> EngineSettings:
+    # `daily_cost_usd` of the file goes in here as soon as EngineSettings has it.
     settings = EngineSettings(limits=Limits.of(said.limits), trace_content=trace_content)
     if said.max_concurrency is not None:
         settings = replace(settings, max_concurrency=said.max_concurrency)

@@ -1,157 +1,201 @@
 """What a configuration file says: read whole or not at all, with everything that is wrong told at once."""
 
-import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Annotated, Any, Literal, TypeVar, cast
 
-import yaml
-from pydantic import ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from mcp_subagents.config.limits import EngineSettings, Limits
-from mcp_subagents.config.spec import SubAgentSpec
+from mcp_subagents.config.documents import LARGEST, Document, parse_json, parse_yaml
+from mcp_subagents.config.limits import Limits
+from mcp_subagents.config.mistakes import Mistake, Place, by_line, in_words, shown, unknown_keys
+from mcp_subagents.config.places import beside, confined
+from mcp_subagents.config.roster import alike
+from mcp_subagents.config.spec import SubAgentSpec, named_model
 from mcp_subagents.config.stores import located
-from mcp_subagents.errors import ConfigError, did_you_mean
+from mcp_subagents.errors import ConfigError
+
+Model = TypeVar("Model", bound=BaseModel)
+
+SCHEMA_KEY = "$schema"
+"""Names the schema of a JSON file, for editors."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FileConfig:
+class FileConfig(BaseModel):
     """What a file can say. `None` is what it does not."""
 
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
     subagents: tuple[SubAgentSpec, ...] = ()
-    model: str | None = None
+    """The subagents, each with a name of its own."""
+    model: Annotated[str, AfterValidator(named_model)] | None = None
+    """The model of subagents that name none, such as openai:gpt-5."""
     store: str | None = None
-    max_concurrency: int | None = None
-    retention_days: float | None = None
-    limits: Mapping[str, float | None] | None = None
-
-
-KEYS = tuple(FileConfig.__dataclass_fields__)
+    """Where tasks are kept: sqlite:///FILE; a path is relative to this file."""
+    max_concurrency: int | None = Field(default=None, ge=1)
+    """Tasks that run at a time, over all processes on one store."""
+    limits: dict[str, float | None] | None = None
+    """What one task may use, unless its subagent says otherwise; null lifts a limit."""
+    retention_days: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """How long ended tasks stay readable."""
+    agents: Literal["auto"] | list[str] | None = None
+    """Agent files of other apps: auto reads those of the project and of the user; a list names folders."""
+    daily_cost_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """What all tasks together may cost in a day."""
+    mcp_servers: dict[str, dict[str, Any]] | None = None
+    """MCP servers that subagents pick by name, in the form of the hosts' mcpServers."""
+    allow_python_tools: bool | None = None
+    """Whether subagents may name Python code as their tools (python_tools)."""
+    transport: Literal["stdio", "http", "streamable-http", "sse"] | None = None
+    """How to serve, if --transport does not say."""
+    host: str | None = None
+    """The address to listen on, if --host does not say."""
+    port: int | None = Field(default=None, ge=0, le=65535)
+    """The port to listen on, 0 for any free one, if --port does not say."""
 
 
 def read_file(path: Path) -> tuple[FileConfig, list[str]]:
     """What the file at `path` says, and everything that is wrong with it; a file with mistakes says nothing."""
     try:
-        data = _parse(path)
-    except ConfigError as wrong:
-        return FileConfig(), [f"{path}: {wrong}"]
-    reader = _Reader(path)
-    config = reader.read(data)
-    return (FileConfig() if reader.wrong else config), reader.wrong
+        text = text_of(path)
+    except ConfigError as why:
+        return FileConfig(), [f"{path}: {why}"]
+    said, wrong = read_text(text, path)
+    return said, [each.told_of(path) for each in wrong]
 
 
-def _parse(path: Path) -> object:
+def read_text(text: str, path: Path) -> tuple[FileConfig, list[Mistake]]:
+    """What `text` says, that stands in a file at `path`, and everything that is wrong with it."""
+    document = parse_json(text) if path.suffix == ".json" else parse_yaml(text)
+    reader = _Reader(path, document)
+    config = reader.read(document.data)
+    wrong = by_line([*document.wrong, *reader.wrong])
+    return (FileConfig() if wrong else config), wrong
+
+
+def text_of(path: Path) -> str:
+    """The text of a file. Raises: `ConfigError`."""
     try:
         if not path.is_file():
             raise ConfigError("it is not a file" if path.exists() else "there is no such file")
-        text = path.read_text(encoding="utf-8-sig")
+        if path.stat().st_size > LARGEST:
+            raise ConfigError("it is larger than 1 MiB, which no such file should be")
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as why:
         raise ConfigError("it is not UTF-8 text") from why
     except OSError as why:
         raise ConfigError(f"it cannot be read: {why.strerror}") from why
-    try:
-        return json.loads(text) if path.suffix == ".json" else yaml.safe_load(text)
-    except yaml.MarkedYAMLError as why:
-        where = f" in line {why.problem_mark.line + 1}" if why.problem_mark else ""
-        raise ConfigError(f"not valid YAML{where}: {why.problem or why.context}") from why
-    except (ValueError, yaml.YAMLError, RecursionError) as why:
-        raise ConfigError(
-            f"not valid {'JSON' if path.suffix == '.json' else 'YAML'}: {' '.join(str(why).split())}"
-        ) from why
 
 
 class _Reader:
     """Goes through the data of one file and gathers its mistakes."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, document: Document) -> None:
         self._path = path
-        self.wrong: list[str] = []
+        self._document = document
+        self.wrong: list[Mistake] = []
 
     def read(self, data: object) -> FileConfig:
         if data is None:
             return FileConfig()
         if isinstance(data, list):
-            return FileConfig(subagents=self._subagents(cast("object", data)))
+            return FileConfig(subagents=self._subagents((), cast("list[object]", data)))
         if not isinstance(data, dict):
-            self._note("", f"a list of subagents, or a mapping with the keys {', '.join(KEYS)}, is wanted")
+            keys = ", ".join(FileConfig.model_fields)
+            self._note((), f"a list of subagents, or a mapping with some of the keys {keys}, is wanted")
             return FileConfig()
-        given = cast("dict[object, object]", data)
-        for key in given:
-            if key not in KEYS:
-                self._note(str(key), f"unknown key, {did_you_mean(str(key), KEYS)}")
-        read: dict[str, Callable[[Any], Any]] = {
-            "subagents": self._subagents,
-            "model": self._model,
-            "store": self._store,
-            "max_concurrency": lambda value: self._setting("max_concurrency", value),
-            "retention_days": lambda value: self._setting("retention_days", value),
-            "limits": lambda value: self._limits("limits", value),
-        }
-        return FileConfig(**{key: act(given[key]) for key, act in read.items() if key in given})
+        given = {key: value for key, value in cast("dict[object, object]", data).items() if key != SCHEMA_KEY}
+        for place, what in unknown_keys(given, FileConfig):
+            self._note(place, what)
+        subagents = self._subagents(("subagents",), given.pop("subagents", None))
+        self._limits(("limits",), given.get("limits"))
+        self._folders(given.get("agents"))
+        store = self._store(given.get("store"))
+        config = self._checked(FileConfig, given, ())
+        if config is None:
+            return FileConfig()
+        return config.model_copy(update={"subagents": subagents, "store": store})
 
-    def _subagents(self, value: object) -> tuple[SubAgentSpec, ...]:
-        if not isinstance(value, list):
-            self._note("subagents", "must be a list of subagents")
-            return ()
-        specs: dict[str, SubAgentSpec] = {}
-        for number, each in enumerate(cast("list[object]", value)):
-            place = f"subagents[{number}]"
-            spec = self._subagent(place, each)
-            if spec is None:
-                continue
-            if spec.name in specs:
-                self._note(f"{place}.name", f"another subagent is named {spec.name!r}; each needs a name of its own")
-            specs[spec.name] = spec
-        return tuple(specs.values())
-
-    def _subagent(self, place: str, value: object) -> SubAgentSpec | None:
-        if isinstance(value, dict):
-            limits: object = cast("dict[object, object]", value).get("limits")
-            if isinstance(limits, dict):
-                self._limits(f"{place}.limits", cast("object", limits))
-        else:
-            self._note(place, "must be a mapping with a name, a description and instructions")
-            return None
+    def _checked(self, model: type[Model], given: Mapping[object, object], at: Place) -> Model | None:
+        """The model of what is `given` under known keys, or `None` if something is wrong with it."""
+        known = {key: value for key, value in given.items() if key in model.model_fields}
         try:
-            return SubAgentSpec.model_validate(value)
+            # Strictly: YAML has said already what is a number and what is a text.
+            return model.model_validate(known, strict=True)
         except ValidationError as wrong:
-            for error in wrong.errors(include_url=False):
-                keys = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in error["loc"])
-                self._note(place + keys, error["msg"].removeprefix("Value error, "))
+            for place, what in in_words(wrong, known):
+                if not (len(place) > 1 and place[0] == "limits"):  # those have words of their own
+                    self._note((*at, *place), what)
             return None
 
-    def _model(self, value: object) -> str | None:
-        if isinstance(value, str) and value.strip():
-            return value
-        self._note("model", f"must be the name of a model, such as openai:gpt-5, not {value!r}")
-        return None
+    def _subagents(self, at: Place, value: object) -> tuple[SubAgentSpec, ...]:
+        if value is None:
+            return ()
+        if not isinstance(value, list):
+            self._note(at, f"must be a list of subagents, not {shown(value)}")
+            return ()
+        names: dict[str, str] = {}
+        specs: list[SubAgentSpec | None] = []
+        for number, each in enumerate(cast("list[object]", value)):
+            specs.append(self._subagent((*at, number), each))
+            name = cast("dict[object, object]", each).get("name") if isinstance(each, dict) else None
+            if isinstance(name, str) and alike(name) in names:
+                told = f"another subagent is named {names[alike(name)]!r}; each needs a name of its own"
+                self._note((*at, number, "name"), told)
+            elif isinstance(name, str):
+                names[alike(name)] = name
+        return tuple(spec for spec in specs if spec is not None)
+
+    def _subagent(self, at: Place, value: object) -> SubAgentSpec | None:
+        if not isinstance(value, dict):
+            wanted = "a mapping with a name, a description and instructions"
+            self._note(at, f"must be {wanted}, not {shown(value)}")
+            return None
+        given = cast("dict[object, object]", value)
+        for place, what in unknown_keys(given, SubAgentSpec):
+            self._note((*at, *place), what)
+        self._limits((*at, "limits"), given.get("limits"))
+        spec = self._checked(SubAgentSpec, given, at)
+        return None if spec is None else placed(spec, self._path)
 
     def _store(self, value: object) -> str | None:
+        if not isinstance(value, str):
+            return None  # told by the model
         try:
             return located(value, beside=self._path)
         except ConfigError as wrong:
-            self._note("store", str(wrong))
+            self._note(("store",), str(wrong))
             return None
 
-    def _setting(self, name: str, value: object) -> Any:
-        try:
-            EngineSettings(**{name: cast("Any", value)})
-        except ConfigError as wrong:
-            self._note(name, str(wrong).removeprefix(f"{name} "))
-        return value
-
-    def _limits(self, place: str, value: object) -> Mapping[str, float | None]:
+    def _limits(self, at: Place, value: object) -> None:
         if not isinstance(value, dict):
-            self._note(place, "must be a mapping of limits to numbers")
-            return {}
-        limits = cast("dict[Any, Any]", value)
-        for name, amount in limits.items():
+            return  # told by the model
+        for name, amount in cast("dict[Any, Any]", value).items():
             try:
                 Limits.of({str(name): amount})
             except ConfigError as wrong:
-                self._note(f"{place}.{name}", str(wrong).removeprefix("limits: "))
-        return limits
+                told = str(wrong).removeprefix("limits: ").removeprefix(f"{name} ")
+                self._note((*at, str(name)), told)
 
-    def _note(self, place: str, what: str) -> None:
-        self.wrong.append(": ".join(part for part in (str(self._path), place, what) if part))
+    def _folders(self, value: object) -> None:
+        if not isinstance(value, list):
+            return
+        for number, each in enumerate(cast("list[object]", value)):
+            if isinstance(each, str) and not beside(self._path.parent, each).is_dir():
+                self._note(("agents", number), f"there is no folder {each!r}")
+
+    def _note(self, place: Place, what: str) -> None:
+        self.wrong.append(self._document.mistake(place, what))
+
+
+def placed(spec: SubAgentSpec, file: Path) -> SubAgentSpec:
+    """`spec` with its paths as they are meant in `file`, so that they hold wherever the server runs."""
+    changes: dict[str, object] = {}
+    if spec.context_files:
+        changes["context_files"] = [confined(each, file.parent) for each in spec.context_files]
+    if isinstance(spec.workspace, str):
+        changes["workspace"] = str(beside(file.parent, spec.workspace))
+    elif spec.workspace is not None:
+        path = str(beside(file.parent, spec.workspace.path))
+        changes["workspace"] = spec.workspace.model_copy(update={"path": path})
+    return spec.model_copy(update=changes)

@@ -1,8 +1,10 @@
 """The subagents of a server, each under a name of its own."""
 
+import re
 from collections.abc import Iterable, Mapping
 
 from mcp_subagents.config.limits import Limits, require_count
+from mcp_subagents.config.schemas import require_result_schema
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.errors import ConfigError, did_you_mean
 
@@ -19,6 +21,10 @@ def by_name(configs: Iterable[SubAgentConfig]) -> Mapping[str, SubAgentConfig]:
         Limits.of(config.get("limits"))
         if (most := config.get("max_concurrency")) is not None:
             require_count(f"max_concurrency of {name!r}", most)
+        if (schema := config.get("output_schema")) is not None:
+            _require_schema(name, schema)
+        if idle := sorted(_OF_MODELS & config.keys()) if config.get("agent") is not None else ():
+            raise ConfigError(f"{name!r} is a ready-made agent; set {', '.join(idle)} on that.")
         known[name] = config
     for name, config in known.items():
         for other in config.get("subagents", ()):
@@ -26,3 +32,25 @@ def by_name(configs: Iterable[SubAgentConfig]) -> Mapping[str, SubAgentConfig]:
                 hint = did_you_mean(other, known)
                 raise ConfigError(f"The subagent {name!r} may delegate to {other!r}, which is not configured; {hint}")
     return known
+
+
+def without_model(configs: Iterable[SubAgentConfig]) -> list[str]:
+    """The names of those that run on the default model, and cannot run if there is none."""
+    own = ("model", "agent", "agent_factory")
+    return [config.get("name", "") for config in configs if all(config.get(key) is None for key in own)]
+
+
+_OF_MODELS = frozenset({"fallback_models", "base_url", "api_key_env", "effort", "output_schema"})
+"""What is built into an agent, so that it comes too late for one that is ready."""
+
+
+def _require_schema(name: str, schema: object) -> None:
+    try:
+        require_result_schema(schema)
+    except ConfigError as why:
+        raise ConfigError(f"{name!r}: {why}.") from why
+
+
+def alike(name: str) -> str:
+    """What names have in common that people take for the same: `Code Reviewer`, `code_reviewer`, `code-reviewer`."""
+    return re.sub(r"[\s_-]+", "-", name.strip().casefold())

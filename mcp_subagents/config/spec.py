@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from copy import copy
 from typing import Annotated, Any, Literal, Self, cast
+from urllib.parse import urlsplit
 
 from pydantic import (
     AfterValidator,
@@ -15,8 +16,9 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails, InitErrorDetails, PydanticCustomError
 
+from mcp_subagents.config.schemas import require_result_schema
 from mcp_subagents.config.subagent import SubAgentConfig
-from mcp_subagents.errors import did_you_mean
+from mcp_subagents.errors import ConfigError, did_you_mean
 
 PYTHON_ONLY = frozenset({"agent", "agent_factory", "toolsets", "agent_kwargs", "retry_on"})
 """The keys of `SubAgentConfig` that hold live objects, which no file can."""
@@ -28,10 +30,33 @@ def _usable_name(name: str) -> str:
     return name
 
 
-def _named_model(model: str) -> str:
+def named_model(model: str) -> str:
     if not model.strip():
         raise ValueError("a model has a name, such as openai:gpt-5; leave the key out for the default model")
     return model
+
+
+def _result_schema(schema: dict[str, Any]) -> dict[str, Any]:
+    try:
+        require_result_schema(schema)
+    except ConfigError as why:
+        raise ValueError(str(why).removeprefix("output_schema ")) from why
+    return schema
+
+
+def _web_address(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError("must be the address of a gateway, such as http://localhost:11434/v1")
+    if parts.username or parts.password:
+        raise ValueError("holds credentials, which belong into a variable: name it with api_key_env")
+    return url
+
+
+def _variable(name: str) -> str:
+    if not name.isidentifier():
+        raise ValueError("must be the name of an environment variable, such as OPENAI_API_KEY, not a key")
+    return name
 
 
 class WorkspaceSpec(BaseModel):
@@ -40,7 +65,9 @@ class WorkspaceSpec(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: str
+    """The directory; in a file, relative to that file."""
     read_only: bool = True
+    """Whether it may only read there."""
 
 
 class SubAgentSpec(BaseModel):
@@ -51,7 +78,7 @@ class SubAgentSpec(BaseModel):
     name: Annotated[str, Field(max_length=100), AfterValidator(_usable_name)]
     description: str = ""
     instructions: str = ""
-    model: Annotated[str, AfterValidator(_named_model)] | None = None
+    model: Annotated[str, AfterValidator(named_model)] | None = None
     can_ask_questions: bool | None = None
     max_questions: int | None = Field(default=None, ge=0)
     preferred_mode: Literal["sync", "async", "auto"] | None = None
@@ -67,9 +94,9 @@ class SubAgentSpec(BaseModel):
     limits: dict[str, float | None] | None = None
     max_concurrency: int | None = Field(default=None, ge=1)
     question_timeout: float | None = Field(default=None, gt=0, allow_inf_nan=False)
-    fallback_models: list[Annotated[str, AfterValidator(_named_model)]] | None = None
-    base_url: str | None = None
-    api_key_env: str | None = None
+    fallback_models: list[Annotated[str, AfterValidator(named_model)]] | None = None
+    base_url: Annotated[str, AfterValidator(_web_address)] | None = None
+    api_key_env: Annotated[str, AfterValidator(_variable)] | None = None
     effort: Literal["low", "medium", "high"] | None = None
     mcp_servers: dict[str, dict[str, Any]] | list[str | dict[str, Any]] | None = None
     capabilities: list[str | dict[str, Any]] | None = None
@@ -78,7 +105,7 @@ class SubAgentSpec(BaseModel):
     tools: list[str] | None = None
     disallowed_tools: list[str] | None = None
     subagents: list[str] | None = None
-    output_schema: dict[str, Any] | None = None
+    output_schema: Annotated[dict[str, Any], AfterValidator(_result_schema)] | None = None
 
     @model_validator(mode="wrap")
     @classmethod
@@ -89,7 +116,7 @@ class SubAgentSpec(BaseModel):
         unknown = [str(key) for key in given if key not in cls.model_fields]
         if not unknown:
             return handler(given)
-        hints = "; ".join(f"unknown key {key!r}, {_hint(key, cls.model_fields)}" for key in unknown)
+        hints = "; ".join(f"unknown key {key!r}, {hint_for(key, cls.model_fields)}" for key in unknown)
         wrong = [InitErrorDetails(type=PydanticCustomError("unknown_key", "{hints}", {"hints": hints}), input=given)]
         try:
             handler({key: value for key, value in given.items() if key in cls.model_fields})
@@ -120,7 +147,8 @@ def _plain(value: object) -> object:
     return value.model_dump() if isinstance(value, BaseModel) else copy(value)
 
 
-def _hint(key: str, known: Mapping[str, object]) -> str:
+def hint_for(key: str, known: Mapping[str, object]) -> str:
+    """What to write in place of a `key` that is not `known`."""
     if key in PYTHON_ONLY:
         return "which only Python code can set (SubAgentConfig)"
     return did_you_mean(key, known)

@@ -28,6 +28,7 @@ class SubAgentConfig(TypedDict, total=False):
     max_questions: NotRequired[int]
     """How many questions one task may ask."""
     preferred_mode: NotRequired[Literal["sync", "async", "auto"]]
+    """Whether the host waits for its tasks, when the caller leaves that open."""
     typical_complexity: NotRequired[Literal["simple", "moderate", "complex"]]
     """What its tasks are like when the caller does not say."""
     typically_needs_context: NotRequired[bool]

@@ -1,7 +1,7 @@
 """Delegation over MCP: tools, resources and notices on top of one engine."""
 
 import os
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
@@ -13,19 +13,23 @@ from mcp.server.subscriptions import InMemorySubscriptionBus
 
 from mcp_subagents.config.environment import patience_in
 from mcp_subagents.config.limits import EngineSettings
-from mcp_subagents.config.roster import by_name
+from mcp_subagents.config.live import LiveRoster
+from mcp_subagents.config.roster import by_name, without_model
 from mcp_subagents.config.spec import SubAgentSpec
 from mcp_subagents.config.stores import SQLITE, located
 from mcp_subagents.config.subagent import SubAgentConfig
+from mcp_subagents.equipment.soundness import require_sound
 from mcp_subagents.prompts import DEFAULT_GENERAL_PURPOSE_DESCRIPTION
 from mcp_subagents.server.calls import DeliverySettings
 from mcp_subagents.server.cancels import Cancels
 from mcp_subagents.server.desk import Desk
 from mcp_subagents.server.foreground import TaskForeground, WaitForeground
 from mcp_subagents.server.guidance import add_prompts, get_server_instructions
+from mcp_subagents.server.mime import ResultTypes
 from mcp_subagents.server.mistakes import tell_mistakes
 from mcp_subagents.server.native import NativeTasks
 from mcp_subagents.server.notices import Notices
+from mcp_subagents.server.reloading import Reloading
 from mcp_subagents.server.resources import add_resources
 from mcp_subagents.server.room import EngineRoom
 from mcp_subagents.server.toolbox import tools_of
@@ -48,12 +52,15 @@ GENERAL_PURPOSE = SubAgentConfig(
 
 
 def create_server(
-    subagents: Iterable[SubAgentConfig | SubAgentSpec] = (),
+    subagents: Iterable[SubAgentConfig | SubAgentSpec] | LiveRoster = (),
     *,
     default_model: "str | Model | None" = None,
     store: Store | str | Path | None = None,
     settings: EngineSettings | None = None,
     delivery: DeliverySettings | None = None,
+    mcp_servers: Mapping[str, Mapping[str, Any]] | None = None,
+    allow_python_tools: bool = False,
+    folder: Path | None = None,
 ) -> "MCPServer[Any]":
     """A server through which any MCP app can delegate work to `subagents`.
 
@@ -61,18 +68,26 @@ def create_server(
     Without subagents it has one, `general-purpose`, on `default_model`. Tasks are kept in `store`: an open store, or
     the path of a SQLite file; without it, a file in the user's data directory.
 
+    Subagents can name the MCP servers in `mcp_servers`, the hosts' own format, as their tools. `allow_python_tools`
+    lets their definitions name Python code to run. Relative paths in them are relative to `folder`, or else to where
+    the process is now.
+
     Raises:
         ConfigError: a definition or a setting is wrong.
     """
-    given = [each.to_config() if isinstance(each, SubAgentSpec) else each for each in subagents]
-    configs = by_name(given or [GENERAL_PURPOSE])
+    configs = subagents if isinstance(subagents, LiveRoster) else _by_name(subagents)
+    folder = (folder or Path.cwd()).absolute()
+    if not isinstance(configs, LiveRoster):  # which has been judged, file by file
+        require_sound(configs.values(), mcp_servers=mcp_servers, allow_python_tools=allow_python_tools, base=folder)
 
     @asynccontextmanager
     async def open_engine(opened: Store) -> "AsyncGenerator[Engine]":
         from mcp_subagents.agents import Roster  # not before it is needed: it loads pydantic-ai
         from mcp_subagents.engine import run_engine
+        from mcp_subagents.equipment.kits import Equipment
 
-        roster = Roster(configs.values(), default_model=default_model)
+        equipment = Equipment(mcp_servers=mcp_servers, allow_python_tools=allow_python_tools, base=folder)
+        roster = Roster(configs, default_model=default_model, equipment=equipment)
         async with run_engine(opened, roster, settings) as engine, notices.told_of(engine):
             yield engine
 
@@ -86,6 +101,12 @@ def create_server(
     native = NativeTasks(desk, foreground, retention_days=settings.retention_days)
     bus = InMemorySubscriptionBus()
     notices = Notices(room, native, bus)
+    reloading = Reloading(configs, bus) if isinstance(configs, LiveRoster) else None
+    shown = tools_of(desk, tools, configs)
+
+    def instructions() -> str:
+        lack_model = default_model is None and bool(without_model(configs.values()))
+        return get_server_instructions(list(configs.values()), lack_model=lack_model)
 
     @asynccontextmanager
     async def lifespan(_: "MCPServer[Any]") -> AsyncGenerator[None]:
@@ -96,19 +117,26 @@ def create_server(
         "mcp-subagents",
         title="Subagents",
         version=version("mcp-subagents"),
-        instructions=get_server_instructions(list(configs.values())),
-        tools=tools_of(desk, tools, configs),
+        instructions=instructions(),
+        tools=shown,
         extensions=[native],
         subscriptions=bus,
-        middleware=[cancels, tell_mistakes],
+        middleware=[cancels, tell_mistakes, *([reloading] if reloading else []), ResultTypes(room)],
         request_state_security=RequestStateSecurity.ephemeral(ttl=_LONGEST_FORM),
         lifespan=lifespan,
         log_level="WARNING",
     )
     notices.install(server)
+    if reloading is not None:
+        reloading.install(server, shown, lambda: tools_of(desk, tools, configs), instructions)
     add_resources(server, room, configs)
     add_prompts(server, configs)
     return server
+
+
+def _by_name(subagents: Iterable[SubAgentConfig | SubAgentSpec]) -> Mapping[str, SubAgentConfig]:
+    given = [each.to_config() if isinstance(each, SubAgentSpec) else each for each in subagents]
+    return by_name(given or [GENERAL_PURPOSE])
 
 
 def _opened(store: Store | Path | None) -> AbstractAsyncContextManager[Store]:

@@ -18,8 +18,21 @@ LARGEST = 2_000
 """Bytes of guidance: some hosts cut it there."""
 
 
-def get_server_instructions(subagents: Sequence[SubAgentConfig], room: int = LARGEST) -> str:
-    """The roster and how to use it, as much of it as there is room for."""
+NO_MODEL = (
+    "No model is configured: tasks fail until MCP_SUBAGENTS_MODEL, or the key of a model provider, is set where this "
+    "server is started.\n\n"
+)
+
+
+def get_server_instructions(
+    subagents: Sequence[SubAgentConfig], room: int = LARGEST, *, lack_model: bool = False
+) -> str:
+    """The roster and how to use it, as much of it as there is room for, and whether they `lack` a `model`."""
+    warning = NO_MODEL if lack_model else ""
+    return warning + _roster(subagents, room - len(warning))
+
+
+def _roster(subagents: Sequence[SubAgentConfig], room: int) -> str:
     for longest in (1_000, 200, 80, 40):
         told = get_subagent_system_prompt([_with_purpose(config, longest) for config in subagents])
         if len(told.encode()) < room:

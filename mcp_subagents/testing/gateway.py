@@ -46,11 +46,14 @@ class Gateway(AsyncContextManagerMixin):
     """Those that came when the script was used up, and were answered with a 500."""
     connections: int
     """How many TCP connections were accepted."""
+    open_connections: int
+    """How many of them neither side has closed."""
 
     def __init__(self, script: Script) -> None:
         self.requests = []
         self.unscripted = []
         self.connections = 0
+        self.open_connections = 0
         self._choose = _chooser(script)
         self._clients = AsyncExitStack()
 
@@ -98,6 +101,7 @@ class Gateway(AsyncContextManagerMixin):
 
     async def _serve(self, connection: socket.socket) -> None:
         self.connections += 1
+        self.open_connections += 1
         with connection:
             reader, writer = await asyncio.open_connection(sock=connection)
             # Nothing stays in the writer's buffer, so that what was drained was sent, whatever comes next.
@@ -108,6 +112,7 @@ class Gateway(AsyncContextManagerMixin):
                     while await self._exchange(connection, reader, writer):
                         pass
             finally:
+                self.open_connections -= 1
                 writer.transport.abort()
 
     async def _exchange(self, connection: socket.socket, reader: StreamReader, writer: StreamWriter) -> bool:

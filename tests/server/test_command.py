@@ -12,6 +12,8 @@ from mcp.client import Client
 from mcp.client.sse import sse_client
 from processes import INITIALIZE, INITIALIZED, request, started
 
+from mcp_subagents.config.providers import PROVIDERS
+
 pytestmark = [pytest.mark.usefixtures("home"), pytest.mark.slow]
 
 
@@ -31,6 +33,18 @@ async def test_on_stdio_it_serves_until_it_is_told_to_stop(home: Path, told_by: 
             assert (await talk.notes(), await talk.rest()) == ([], b"")
             assert await talk.process.wait() == 0
     assert sqlite3.connect(store).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+
+
+async def test_without_a_model_it_serves_and_says_once_what_to_set(monkeypatch: pytest.MonkeyPatch):
+    for name in ("MCP_SUBAGENTS_MODEL", *(provider.variable for provider in PROVIDERS)):
+        monkeypatch.delenv(name, raising=False)
+    async with started("-m", "mcp_subagents") as talk:
+        await talk.say(INITIALIZE)
+        assert "No model is configured" in (await talk.hear())["result"]["instructions"]
+        await talk.hang_up()
+        with anyio.fail_after(5):
+            [line] = await talk.notes()
+    assert line.startswith("mcp-subagents: WARNING: There is no model to run tasks on. Set MCP_SUBAGENTS_MODEL")
 
 
 @pytest.mark.parametrize("told_by", [signal.SIGTERM, signal.SIGINT])

@@ -1,0 +1,205 @@
+"""`mcp-subagents agents ...` and `mcp-subagents schema`: what a server here would have, without starting one."""
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from mcp_subagents.cli.rehearsing import missing_tools
+from mcp_subagents.config.agent_files import AgentFile, Ground, read_path
+from mcp_subagents.config.agent_files.folders import ground_of
+from mcp_subagents.config.environment import ServerConfig, load, project_of
+from mcp_subagents.config.mistakes import Mistake
+from mcp_subagents.config.roster import alike
+from mcp_subagents.config.spec import SubAgentSpec
+from mcp_subagents.equipment.sound_files import sound
+from mcp_subagents.errors import ConfigError, UnknownSubagent
+from mcp_subagents.texts import first_line, plain
+
+FINE, MISTAKES = 0, 2
+_LONGEST_PURPOSE = 72
+
+
+def inspect(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
+    """Do what was asked for, and return the exit code. Raises: `ConfigError`, `UnknownSubagent`."""
+    if arguments.command == "schema":
+        from mcp_subagents.config.schema import SHIPPED
+
+        sys.stdout.write(SHIPPED.read_text(encoding="utf-8"))
+        return FINE
+    if arguments.action == "check":
+        return _check(arguments, env)
+    config = load(arguments.config, env, agents=arguments.agents)
+    match arguments.action:
+        case "list":
+            return _list(config, as_json=arguments.json)
+        case "show":
+            return _show(config, arguments.name, as_json=arguments.json)
+        case _:
+            return _import(config, Path(arguments.path), as_json=arguments.json)
+
+
+def _sources(config: ServerConfig) -> dict[str, str]:
+    """Where each subagent comes from."""
+    found = {file.spec.name: str(file.path) for file in config.agent_files if file.spec is not None}
+    return {spec.name: found.get(spec.name, str(config.file)) for spec in config.subagents}
+
+
+def _list(config: ServerConfig, *, as_json: bool) -> int:
+    sources = _sources(config)
+    if as_json:
+        _print_json([_summary(spec, config, sources[spec.name]) for spec in config.subagents])
+        return FINE
+    for spec in config.subagents:
+        model = spec.model or config.model or "no model yet"
+        print(f"{plain(spec.name)}  ({plain(model)}, {plain(sources[spec.name])})")
+        if purpose := first_line(spec.description):
+            print(f"    {purpose if len(purpose) <= _LONGEST_PURPOSE else purpose[: _LONGEST_PURPOSE - 1] + '…'}")
+    if not config.subagents:
+        print("There is only general-purpose: no file names a subagent. `mcp-subagents agents check` looks for some.")
+    return FINE
+
+
+def _summary(spec: SubAgentSpec, config: ServerConfig, source: str) -> dict[str, Any]:
+    return {
+        "name": spec.name,
+        "description": spec.description,
+        "model": spec.model or config.model,
+        "source": source,
+    }
+
+
+def _check(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
+    try:
+        config = load(arguments.config, env, agents=arguments.agents)
+        asked = bool(config.agent_folders)
+        if not asked:
+            config = load(arguments.config, env, agents=["auto"])
+        config = sound(config, env)
+    except ConfigError as wrong:
+        if not arguments.json:
+            raise
+        _print_json({"mistakes": str(wrong).splitlines(), "notes": [], "subagents": []})
+        return MISTAKES
+    files = config.agent_files
+    broken = sum(bool(file.wrong) for file in files)
+    trouble: Mapping[str, Mistake] = missing_tools(config) if arguments.tools else {}
+    code = MISTAKES if broken or trouble else FINE
+    if arguments.json:
+        _print_json(_findings(config, trouble))
+        return code
+    sources = _sources(config)
+    for name, what in trouble.items():
+        print(what.told_of(f"{sources[name]}: {name}"))
+    for file in files:
+        for line in file.told():
+            print(line)
+    notes = sum(len(file.notes) for file in files)
+    print(
+        f"{_count(len(files), 'agent file')}: {sum(file.spec is not None for file in files)} used, "
+        f"{broken} with mistakes, {_count(notes, 'note')}."
+    )
+    if not asked:
+        print("No configuration asks for them yet: `agents: auto` in subagents.yaml does, or --agents auto.")
+    if arguments.tools:
+        print(f"{_count(len(config.subagents), 'subagent')}: {len(trouble)} cannot work.")
+    return code
+
+
+def _findings(config: ServerConfig, trouble: Mapping[str, Mistake]) -> dict[str, Any]:
+    sources = _sources(config)
+    files = config.agent_files
+    return {
+        "mistakes": [
+            *(_finding(file.path, each) for file in files for each in file.wrong),
+            *({**_finding(sources[name], what), "subagent": name} for name, what in trouble.items()),
+        ],
+        "notes": [_finding(file.path, each) for file in files for each in file.notes],
+        "left_out": [{"file": str(file.path), "what": file.left_out} for file in files if file.left_out],
+        "subagents": [_summary(spec, config, sources[spec.name]) for spec in config.subagents],
+    }
+
+
+def _finding(file: object, found: Mistake) -> dict[str, Any]:
+    return {"file": str(file), **asdict(found)}
+
+
+def _show(config: ServerConfig, name: str, *, as_json: bool) -> int:
+    spec = next((each for each in config.subagents if alike(each.name) == alike(name)), None)
+    if spec is None:
+        raise UnknownSubagent(name, [each.name for each in config.subagents])
+    source = _sources(config)[spec.name]
+    if as_json:
+        _print_json({"source": source, "subagent": spec.to_config()})
+        return FINE
+    print(f"# {plain(source)}")
+    print(as_yaml([spec]), end="")
+    for file in config.agent_files:
+        if file.spec is spec:
+            _print_notes(file)
+    return FINE
+
+
+def _import(config: ServerConfig, path: Path, *, as_json: bool) -> int:
+    allowed = Ground(
+        project=project_of(config.file), servers=frozenset(config.mcp_servers), limits=config.settings.limits
+    )
+    dialect, ground = ground_of(path, allowed)
+    file = read_path(path, dialect, ground)
+    if file.spec is None:
+        raise ConfigError("\n".join(file.told()))
+    if as_json:
+        _print_json({"subagents": [file.spec.to_config()]})
+    else:
+        print(as_yaml([file.spec]), end="")
+    _print_notes(file)
+    return FINE
+
+
+def _print_notes(file: AgentFile) -> None:
+    """What is lost; not on standard output, which may become a file."""
+    for line in file.told():
+        print(f"mcp-subagents: {line}", file=sys.stderr)
+
+
+def as_yaml(specs: Sequence[SubAgentSpec]) -> str:
+    """A configuration file with these subagents, which is read again as the same."""
+    return yaml.dump(
+        {"subagents": [_tidy(spec) for spec in specs]},
+        Dumper=_Readable,
+        sort_keys=False,
+        allow_unicode=True,
+        width=100,
+    )
+
+
+def _tidy(spec: SubAgentSpec) -> dict[str, Any]:
+    given: dict[str, Any] = dict(spec.to_config())
+    for name, amount in given.get("limits", {}).items():
+        if isinstance(amount, float) and amount.is_integer():
+            given["limits"][name] = int(amount)
+    return given
+
+
+class _Readable(yaml.SafeDumper):
+    """Writes texts of several lines as such."""
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        style = "|" if "\n" in data else None
+        return yaml.ScalarNode("tag:yaml.org,2002:str", data, style=style)
+
+
+_Readable.add_representer(str, _Readable.represent_str)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _print_json(value: object) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))

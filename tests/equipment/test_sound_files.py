@@ -1,0 +1,118 @@
+"""A configuration file must be sound; an agent file that is not is left out, and a change that is not is not used."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from mcp_subagents.config.environment import ServerConfig, load
+from mcp_subagents.config.live import LiveRoster
+from mcp_subagents.equipment.sound_files import sound, sound_beside
+from mcp_subagents.errors import ConfigError
+from mcp_subagents.server import GENERAL_PURPOSE
+
+AGENT = "---\nname: {}\ndescription: Helps.\ntools: {}\n---\nHelp.\n"
+FILE = "agents: auto\nmcp_servers: {issues: {command: issues, env: {TOKEN: '${ISSUES_TOKEN}'}}}\n"
+
+
+@pytest.fixture
+def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    project = home / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    return project
+
+
+def write(path: Path, text: str) -> Path:
+    """Change a file so that it can be seen, however fast."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    before = path.stat().st_mtime_ns if path.exists() else 0
+    path.write_text(text, encoding="utf-8")
+    os.utime(path, ns=(before + 10**9, max(before + 10**9, path.stat().st_mtime_ns)))
+    return path
+
+
+def names(config: ServerConfig) -> list[str]:
+    return [spec.name for spec in config.subagents]
+
+
+def live() -> LiveRoster:
+    first = sound(load(None, {}), {})
+    return LiveRoster(first, lambda: sound_beside(load(None, {}), first, {}), otherwise=GENERAL_PURPOSE)
+
+
+def test_a_configuration_file_that_names_what_is_not_there_is_refused(project: Path):
+    write(project / "subagents.yaml", "subagents: [{name: a, mcp_servers: [issues], workspace: nowhere}]")
+    with pytest.raises(ConfigError) as refused:
+        sound(load(None, {}), {})
+    assert "'issues'" in str(refused.value)
+    assert str(project / "nowhere") in str(refused.value)
+
+
+def test_an_agent_file_that_names_what_is_not_there_is_left_out_and_told(project: Path):
+    write(project / "subagents.yaml", FILE + "subagents: [{name: own}]")
+    bad = write(project / ".claude/agents/bad.md", AGENT.format("bad", "mcp__issues__find"))
+    write(project / ".claude/agents/good.md", AGENT.format("good", "Read"))
+    config = sound(load(None, {}), {})
+    assert names(config) == ["own", "good"]
+    [told] = [line for file in config.agent_files if file.wrong for line in file.told()]
+    assert told.startswith(f"{bad}: The tool server 'issues' needs the environment variable ISSUES_TOKEN")
+    assert names(sound(load(None, {}), {"ISSUES_TOKEN": "hush-hush"})) == ["own", "bad", "good"]
+
+
+def test_a_tool_server_of_an_agent_file_starts_in_the_project(home: Path, project: Path):
+    header = "name: a\ndescription: Helps.\nmcpServers: {own: {command: run}}"
+    write(home / ".claude/agents/a.md", f"---\n{header}\n---\nHelp.\n")
+    settings = write(home / "mcp-subagents/subagents.yaml", "agents: auto")
+    config = sound(load(None, {}), {})
+    assert config.folder == settings.parent
+    assert config.subagents[0].mcp_servers == [{"own": {"command": "run", "cwd": str(project)}}]
+
+
+async def test_a_change_that_names_what_is_not_there_is_not_used(project: Path, caplog: pytest.LogCaptureFixture):
+    write(project / "subagents.yaml", "subagents: [{name: a}]")
+    roster = live()
+    write(project / "subagents.yaml", "subagents: [{name: b, context_files: [missing.md]}]")
+    await roster.refresh(at_once=True)
+    assert list(roster) == ["a"]
+    [line] = [record.message for record in caplog.records]
+    assert line.startswith("the configuration has changed and is not used: ")
+    assert "missing.md" in line
+
+
+async def test_a_new_tool_server_holds_from_the_next_start_and_that_is_said(
+    project: Path, caplog: pytest.LogCaptureFixture
+):
+    write(project / "subagents.yaml", "subagents: [{name: a}]")
+    roster = live()
+    write(project / "subagents.yaml", "mcp_servers: {new: {command: x}}\nsubagents: [{name: a, mcp_servers: [new]}]")
+    await roster.refresh(at_once=True)
+    assert "mcp_servers" not in roster["a"]
+    assert "which holds from the next start" in caplog.records[-1].message
+    write(project / "subagents.yaml", "mcp_servers: {new: {command: x}}\nsubagents: [{name: b}]")
+    await roster.refresh(at_once=True)
+    assert list(roster) == ["b"]
+
+
+async def test_a_broken_agent_file_keeps_its_subagent_whatever_else_changes(project: Path):
+    write(project / "subagents.yaml", "agents: auto")
+    path = write(project / ".claude/agents/a.md", AGENT.format("a", "Read"))
+    roster = live()
+    write(path, "---\nname: [\n---\n")
+    await roster.refresh(at_once=True)
+    for other in ("b", "c"):
+        write(project / f".claude/agents/{other}.md", AGENT.format(other, "Read"))
+        await roster.refresh(at_once=True)
+    assert sorted(roster) == ["a", "b", "c"]
+    path.unlink()
+    await roster.refresh(at_once=True)
+    assert sorted(roster) == ["b", "c"]
+
+
+def test_what_is_sound_stays_as_it_is(project: Path):
+    write(project / "subagents.yaml", "agents: auto\nsubagents: [{name: own}]")
+    write(project / ".claude/agents/good.md", AGENT.format("good", "Read"))
+    config = load(None, {})
+    assert sound(config, {}) == config
+    assert sound_beside(config, replace(config, subagents=()), {}) == config

@@ -1,0 +1,220 @@
+"""A changed file holds for the next task: hosts are told, running tasks keep what they started with."""
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from processes import Talk, call, request, started
+
+from mcp_subagents.config.environment import load
+from mcp_subagents.config.live import LiveRoster
+from mcp_subagents.server import GENERAL_PURPOSE, create_server
+from mcp_subagents.testing import Gateway, Text, ToolCall, ToolCalls
+
+AGENT = "---\nname: {}\ndescription: {}\ntools: Read\n---\nHelp.\n"
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def write(path: Path, text: str) -> None:
+    """Change a file so that it can be seen, however fast."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    before = path.stat().st_mtime_ns if path.exists() else 0
+    path.write_text(text, encoding="utf-8")
+    os.utime(path, ns=(before + 10**9, max(before + 10**9, path.stat().st_mtime_ns)))
+
+
+def live(clock: Clock) -> LiveRoster:
+    return LiveRoster(load(None, {}), lambda: load(None, {}), otherwise=GENERAL_PURPOSE, clock=clock)
+
+
+async def test_a_changed_file_is_followed_once_a_second(home: Path):
+    write(home / "subagents.yaml", "subagents: [{name: a}]")
+    clock = Clock()
+    roster = live(clock)
+    write(home / "subagents.yaml", "subagents: [{name: a}, {name: b}]")
+    await roster.refresh()
+    assert list(roster) == ["a"]
+    clock.now = 1.0
+    await roster.refresh()
+    assert list(roster) == ["a", "b"]
+    write(home / "subagents.yaml", "{}")
+    await roster.refresh(at_once=True)
+    assert list(roster) == ["general-purpose"]
+
+
+async def test_a_file_that_appears_is_followed(home: Path):
+    roster = live(Clock())
+    assert list(roster) == ["general-purpose"]
+    write(home / "subagents.yaml", "subagents: [{name: a}]")
+    await roster.refresh(at_once=True)
+    assert list(roster) == ["a"]
+
+
+async def test_a_broken_edit_keeps_the_subagents_and_is_told_once(home: Path, caplog: pytest.LogCaptureFixture):
+    write(home / "subagents.yaml", "subagents: [{name: a}]")
+    roster = live(Clock())
+    write(home / "subagents.yaml", "subagents: [{nam: a}]")
+    for _ in range(3):
+        await roster.refresh(at_once=True)
+    assert list(roster) == ["a"]
+    assert [each.message for each in caplog.records] == [
+        "the configuration has changed and is not used: subagents.yaml:1: subagents[0].nam: unknown key, "
+        "did you mean 'name'?",
+        "the configuration has changed and is not used: subagents.yaml:1: subagents[0].name: is missing",
+    ]
+    write(home / "subagents.yaml", "subagents: [{name: b}]")
+    await roster.refresh(at_once=True)
+    assert list(roster) == ["b"]
+
+
+async def test_agent_files_come_change_break_and_go(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    project = home / "project"
+    project.mkdir()
+    monkeypatch.chdir(project)
+    write(project / "subagents.yaml", "agents: auto")
+    roster = live(Clock())
+    told = list[int]()
+
+    async def tell() -> None:
+        told.append(len(roster))
+
+    roster.on_change.append(tell)
+    path = project / ".claude/agents/a.md"
+    write(path, AGENT.format("a", "One."))
+    await roster.refresh(at_once=True)
+    assert roster["a"].get("description") == "One."
+    write(path, AGENT.format("a", "Two."))
+    await roster.refresh(at_once=True)
+    assert roster["a"].get("description") == "Two."
+    write(path, "---\nname: [\n---\n")
+    for _ in range(2):
+        await roster.refresh(at_once=True)
+    assert roster["a"].get("description") == "Two."
+    [line] = [each.message for each in caplog.records]
+    assert line.startswith(f"{path}:3: not valid YAML: ")
+    path.unlink()
+    await roster.refresh(at_once=True)
+    assert list(roster) == ["general-purpose"]
+    assert told == [1, 1, 1]
+
+
+async def enum(client: Any) -> list[str]:
+    [task] = [each for each in (await client.list_tools()).tools if each.name == "task"]
+    return task.input_schema["properties"]["subagent_type"]["enum"]
+
+
+async def test_tools_and_resources_say_who_is_there_now(home: Path):
+    write(home / "subagents.yaml", "subagents: [{name: a}]")
+    clock = Clock()
+    with anyio.fail_after(20):
+        async with Client(create_server(live(clock), store=home / "tasks.db")) as client:
+            assert await enum(client) == ["a"]
+            write(home / "subagents.yaml", "subagents: [{name: b}]")
+            clock.now = 1.0
+            assert await enum(client) == ["b"]
+            write(home / "subagents.yaml", "subagents: [{name: c}]")
+            clock.now = 2.0
+            [agents] = (await client.read_resource("subagents://agents")).contents
+            assert '"name": "c"' in agents.model_dump()["text"]
+
+
+async def changed(talk: Any) -> list[str]:
+    """The methods of what the server says by itself, until it has told of the tools."""
+    heard = list[str]()
+    while "notifications/tools/list_changed" not in heard:
+        message = await talk.hear()
+        heard += [message["method"]] if "method" in message else []
+    return heard
+
+
+@pytest.mark.slow
+async def test_a_task_keeps_its_definition_and_the_next_one_gets_the_new(home: Path, monkeypatch: pytest.MonkeyPatch):
+    def file(name: str, says: str) -> str:
+        return f"subagents:\n- name: {name}\n  model: openai-chat:gpt-4o-mini\n  instructions: {says}\n"
+
+    async def called(talk: Talk, number: int, tool: str, /, **arguments: Any) -> dict[str, Any]:
+        await talk.say(call(number, tool, **arguments))
+        while (said := await talk.hear()).get("id") != number:
+            pass
+        return said["result"]
+
+    write(home / "subagents.yaml", file("a", "The old way."))
+    asks = ToolCalls([ToolCall("ask_parent", {"question": "Which?"})])
+    async with Gateway([asks, Text("Done."), Text("Done, too.")]) as gateway:
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{gateway.url}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-scripted")
+        async with started("-m", "mcp_subagents", env=dict(os.environ)) as talk:
+            await talk.shake_hands()
+            old = (await called(talk, 1, "task", description="x", subagent_type="a"))["structuredContent"]
+            assert old["status"] == "waiting_for_answer"
+
+            write(home / "subagents.yaml", file("b", "The new way."))
+            talk.process.send_signal(signal.SIGHUP)
+            await changed(talk)
+            assert (await called(talk, 2, "task", description="x", subagent_type="a"))["isError"]
+
+            done = await called(talk, 3, "answer_subagent", task_id=old["task_id"], answer="That one.")
+            assert (done["structuredContent"]["status"], done["structuredContent"]["subagent"]) == ("completed", "a")
+            new = await called(talk, 4, "task", description="x", subagent_type="b")
+            assert (new["structuredContent"]["status"], new["structuredContent"]["result"]) == (
+                "completed",
+                "Done, too.",
+            )
+    said = [str(each.body["messages"]) for each in gateway.requests]
+    assert ["The old way." in each for each in said] == [True, True, False]
+    assert "The new way." in said[2]
+
+
+@pytest.mark.slow
+async def test_hosts_of_the_older_era_are_told_when_a_signal_comes(home: Path):
+    write(home / "subagents.yaml", "subagents: [{name: a}]")
+    async with started("-m", "mcp_subagents") as talk:
+        await talk.shake_hands()
+        await talk.say(request(1, "resources/subscribe", uri="subagents://agents"))
+        while (await talk.hear()).get("id") != 1:
+            pass
+        write(home / "subagents.yaml", "subagents: [{name: b}]")
+        talk.process.send_signal(signal.SIGHUP)
+        with anyio.fail_after(5):
+            heard = await changed(talk)
+            while "notifications/resources/updated" not in heard:
+                heard.append((await talk.hear())["method"])
+        await talk.say(request(2, "tools/list"))
+        [task] = [each for each in (await talk.hear())["result"]["tools"] if each["name"] == "task"]
+        assert task["inputSchema"]["properties"]["subagent_type"]["enum"] == ["b"]
+        await talk.say(call(3, "task", description="x", subagent_type="a"))
+        assert (await talk.hear())["result"]["isError"]
+
+
+@pytest.mark.slow
+async def test_hosts_of_the_newer_era_are_told_if_they_listen(home: Path):
+    write(home / "subagents.yaml", "subagents: [{name: a}]")
+    meta: dict[str, Any] = call(0, "x", modern=True)["params"]["_meta"]
+    async with started("-m", "mcp_subagents") as talk:
+        wanted = {"toolsListChanged": True, "resourceSubscriptions": ["subagents://agents"]}
+        await talk.say(request(1, "subscriptions/listen", notifications=wanted, _meta=meta))
+        assert (await talk.hear())["method"] == "notifications/subscriptions/acknowledged"
+        write(home / "subagents.yaml", "subagents: [{name: b}]")
+        talk.process.send_signal(signal.SIGHUP)
+        with anyio.fail_after(5):
+            told = {(await talk.hear())["method"], (await talk.hear())["method"]}
+        assert told == {"notifications/tools/list_changed", "notifications/resources/updated"}
+
+
+async def test_the_older_era_is_promised_what_it_is_told(home: Path):
+    server = create_server(live(Clock()), store=home / "tasks.db")
+    low: Any = server._lowlevel_server  # pyright: ignore[reportPrivateUsage]  # what the handshake says
+    assert low.create_initialization_options().capabilities.tools.list_changed
