@@ -8,11 +8,12 @@ from typing import Any, cast
 
 from pydantic_ai import Agent
 from pydantic_ai.capabilities import Instrumentation
+from pydantic_ai.messages import ModelMessage
 from pydantic_ai.models import Model
 from pydantic_ai.models.instrumented import InstrumentationSettings
 
 from mcp_subagents import telemetry
-from mcp_subagents.asking import ASK_PARENT, may_ever_ask
+from mcp_subagents.asking import ASK_PARENT, ASKING, may_ever_ask
 from mcp_subagents.config.roster import by_name
 from mcp_subagents.config.spec import PYTHON_ONLY, SubAgentSpec
 from mcp_subagents.config.subagent import SubAgentConfig
@@ -24,7 +25,7 @@ from mcp_subagents.journal import JournalledTools
 from mcp_subagents.model_addresses import account_of, requested_model
 from mcp_subagents.models import Models, settings_for
 from mcp_subagents.nesting import delegation_tools, delegation_toolset
-from mcp_subagents.outputs import output_for, require_fit
+from mcp_subagents.outputs import output_for, repairs_left, require_fit
 from mcp_subagents.prompts import SUBAGENT_SYSTEM_PROMPT
 
 logger = logging.getLogger(__name__)
@@ -187,6 +188,19 @@ def _agent(
     )
     require_fit(agent, config)
     return agent
+
+
+def additions(subagent: CompiledSubAgent, history: list[ModelMessage], *, trace_content: bool) -> dict[str, Any]:
+    """What a run of the agent needs beside what is in it."""
+    added = repairs_left(subagent.config, history)
+    if not subagent.is_ours:
+        added["capabilities"] = [JournalledTools()]
+        added["toolsets"] = [ASKING] if may_ever_ask(subagent.config) else []
+        added["toolsets"] += [subagent.delegation] if subagent.delegation is not None else []
+    agent: Agent[Any, Any] = subagent.agent  # pyright: ignore[reportAssignmentType]
+    if traced := tracing(agent, with_content=trace_content):
+        added["capabilities"] = [*added.get("capabilities", []), traced]
+    return added
 
 
 def tracing(agent: Agent[Any, Any], *, with_content: bool) -> Instrumentation | None:

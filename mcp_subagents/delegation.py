@@ -11,6 +11,15 @@ ACTIVE = frozenset(status for status in TaskStatus if not status.is_terminal)
 ENDED = frozenset(TaskStatus) - ACTIVE
 
 
+DELEGATION_TOOLS = frozenset(
+    {
+        *("task", "check_task", "wait_tasks", "answer_subagent", "send_message_to_subagent"),
+        *("list_active_tasks", "soft_cancel_task", "hard_cancel_task"),
+    }
+)
+"""The tools by which hosts delegate, and subagents that may."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Submission:
     """What a host wants done."""

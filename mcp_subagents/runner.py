@@ -22,9 +22,9 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults
 from pydantic_graph import End
 
 from mcp_subagents import branches, moves
-from mcp_subagents.agents import CompiledSubAgent, tracing
+from mcp_subagents.agents import CompiledSubAgent, additions
 from mcp_subagents.answers import StreamEndedEarly, refuse_cut_stream, require_whole_answer
-from mcp_subagents.asking import ASKING, may_ever_ask, questions_before
+from mcp_subagents.asking import questions_before
 from mcp_subagents.budget import Budget, warning
 from mcp_subagents.cancelling import SelfCancelled, was_cancelled_from_outside
 from mcp_subagents.config.limits import EngineSettings
@@ -35,10 +35,10 @@ from mcp_subagents.failures import failure_of, run_usage, task_usage
 from mcp_subagents.faults import classify
 from mcp_subagents.grace import Grace
 from mcp_subagents.history import answer_on_record, closed, resumable
-from mcp_subagents.journal import JournalledTools, ToolJournal
+from mcp_subagents.journal import ToolJournal
 from mcp_subagents.model_addresses import answered_by
 from mcp_subagents.nesting import Below
-from mcp_subagents.outputs import as_text, explained, repairs_left
+from mcp_subagents.outputs import as_text, explained
 from mcp_subagents.parking import Parking, parking_of
 from mcp_subagents.past import messages_of, still_open, with_findings_below
 from mcp_subagents.prompts import first_prompt
@@ -195,13 +195,7 @@ class Attempt:
                 self._history = closed(self._history)
 
     async def _run_agent(self, prompt: str | None) -> str:
-        added = repairs_left(self._subagent.config, self._history)
-        if not self._subagent.is_ours:
-            added["capabilities"] = [JournalledTools()]
-            added["toolsets"] = [ASKING] if may_ever_ask(self._subagent.config) else []
-            added["toolsets"] += [self._subagent.delegation] if self._subagent.delegation is not None else []
-        if traced := tracing(self._agent, with_content=self._around.settings.trace_content):
-            added["capabilities"] = [*added.get("capabilities", []), traced]
+        added = additions(self._subagent, self._history, trace_content=self._around.settings.trace_content)
         with self._tools.at_work():
             async with self._agent.iter(
                 prompt,

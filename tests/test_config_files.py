@@ -46,8 +46,9 @@ def test_a_file_says_everything(tmp_path: Path, name: str):
         subagents=(SubAgentSpec.model_validate(REVIEWER),),
         model="openai:gpt-5",
         store=f"sqlite:///{tmp_path / 'tasks.db'}",
-        settings=EngineSettings(max_concurrency=2, retention_days=7, limits=Limits(cost_usd=1, seconds=None)),
-        daily_cost_usd=5,
+        settings=EngineSettings(
+            max_concurrency=2, retention_days=7, limits=Limits(cost_usd=1, seconds=None), daily_cost_usd=5
+        ),
         mcp_servers={"github": {"command": "npx"}},
         allow_python_tools=True,
         transport="http",

@@ -35,7 +35,6 @@ class ServerConfig:
     sync_patience: float | None = None
     """Seconds that a call may last."""
     exports_traces: bool = False
-    daily_cost_usd: float | None = None
     """What all tasks together may cost in a day."""
     mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """MCP servers that subagents pick by name."""
@@ -104,7 +103,6 @@ def load(
         settings=_settings(said, trace_content=traces == "content"),
         sync_patience=patience,
         exports_traces=traces != "off",
-        daily_cost_usd=said.daily_cost_usd,
         mcp_servers=said.mcp_servers or {},
         allow_python_tools=said.allow_python_tools or False,
         transport=said.transport,
@@ -190,8 +188,8 @@ def _traces(text: str | None, wrong: list[str]) -> str:
 
 
 def _settings(said: FileConfig, *, trace_content: bool) -> EngineSettings:
-    # `daily_cost_usd` of the file goes in here as soon as EngineSettings has it.
-    settings = EngineSettings(limits=Limits.of(said.limits), trace_content=trace_content)
+    limits = Limits.of(said.limits)
+    settings = EngineSettings(limits=limits, trace_content=trace_content, daily_cost_usd=said.daily_cost_usd)
     if said.max_concurrency is not None:
         settings = replace(settings, max_concurrency=said.max_concurrency)
     if said.retention_days is not None:

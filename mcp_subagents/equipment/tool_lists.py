@@ -9,9 +9,10 @@ from pydantic_ai import RunContext
 from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.tools import ToolDefinition
 
+from mcp_subagents.delegation import DELEGATION_TOOLS
 from mcp_subagents.errors import ConfigError, did_you_mean
 
-ALWAYS_THERE = frozenset({"ask_parent"})
+ALWAYS_THERE = DELEGATION_TOOLS | {"ask_parent"}
 """Tools that are ours to give: left out by a list only if it denies them by name, and known even where not given."""
 
 
