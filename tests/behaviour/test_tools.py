@@ -34,12 +34,13 @@ LARGEST = 12_000
 KEYS = {
     *("task_id", "subagent", "description", "status", "mode", "priority", "created_at", "started_at", "completed_at"),
     *("attempt", "retry_count", "result", "result_omitted_chars", "result_uri", "questions", "failure", "usage"),
-    *("activity", "queue_position", "next"),
+    *("activity", "queue_position", "next", "model", "models_used"),
 }
 FAILURE = {
     *("failure_type", "is_retryable", "message", "attempted", "partial_results", "alternatives", "retries"),
     "retry_after",
 }
+UNPRICED = "The price of its model is not known: its limits on tokens and requests hold, not the one on cost."
 ONE_TASK = ["check_task", "soft_cancel_task", "hard_cancel_task"]
 
 
@@ -146,7 +147,7 @@ async def test_a_finished_task_on_the_wire(era: str):
     head, facts, *rest = said(result).split("\n")
     assert head == f"Task {task['task_id']} (general-purpose): completed."
     assert facts.startswith("1 turn · ")
-    assert rest == ["", "42", "", f"Next: {task['next']}"]
+    assert rest == [UNPRICED, "", "42", "", f"Next: {task['next']}"]
 
 
 async def test_a_failed_task_on_the_wire(era: str):
