@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := all
-.PHONY: all check test tools crash fuzz soak bench schema lint types format clean help
+.PHONY: all check test coverage tools crash fuzz soak bench schema lint types format clean help
 
 all: lint types test  ## what CI runs
 
@@ -13,6 +13,9 @@ check: lint types  ## the fast part: lint, types, fast tests (under two minutes)
 	$(BIN)/python -m pytest -q -m "not slow"
 
 test: $(READY)  ## every test
+	$(BIN)/python -m pytest
+
+coverage: $(READY)  ## every test, and which lines and branches none of them has taken
 	$(BIN)/python -m coverage run -m pytest
 	$(BIN)/python -m coverage report
 

@@ -237,7 +237,9 @@ FAULTS = [
 ]
 
 each_wire = pytest.mark.parametrize("wire", ["openai", "anthropic"])
-streamed_or_not = pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+streamed_or_not = pytest.mark.parametrize(
+    "streamed", [pytest.param(False, id="whole"), pytest.param(True, id="streamed", marks=pytest.mark.slow)]
+)
 
 
 async def drain(ctx: object, events: AsyncIterable[object]) -> None:

@@ -170,6 +170,7 @@ def test_a_key_is_masked_wherever_it_stands(before: str, after: str):
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit",
     [
