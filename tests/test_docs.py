@@ -17,7 +17,11 @@ from typing import Any
 import pytest
 
 import mcp_subagents
+from mcp_subagents.addresses import AGENTS, RESULT, TASK, TASKS, TRANSCRIPT
+from mcp_subagents.cli.arguments import EPILOG
 from mcp_subagents.config.limits import EngineSettings, Limits
+from mcp_subagents.server.hosts import HOSTS
+from mcp_subagents.server.toolbox import FACES
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -194,3 +198,29 @@ def test_every_limit_and_setting_is_told_with_its_default():
     real |= {each.name: getattr(limits, each.name) for each in fields(Limits)}
     words = {name: "none" if value is None else str(value) for name, value in real.items()}
     assert told == {**words, "limits": "the table above"}
+
+
+def test_the_tables_of_tools_and_resources_are_complete() -> None:
+    text = section(README, "Delegate from your app")
+    named = re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+    assert [name for name in named if name in FACES] == list(FACES)
+    assert [name for name in named if "://" in name] == [AGENTS, TASKS, TASK, RESULT, TRANSCRIPT]
+
+
+def test_the_table_of_hosts_says_what_the_code_does() -> None:
+    text = section(README, "Delegate from your app")
+    told = dict(re.findall(r"^\| `([^`]+)` \| (\d+) s", text, re.MULTILINE))
+    assert told == {name: f"{host.patience:.0f}" for name, host in HOSTS.items()}
+    remote = {name: f"{host.patience_remote:.0f}" for name, host in HOSTS.items() if host.patience_remote is not None}
+    assert dict(re.findall(r"^\| `([^`]+)` \| .*over the network (\d+) s", text, re.MULTILINE)) == remote
+
+
+def test_every_variable_of_ours_is_in_the_readme_and_in_help() -> None:
+    read = set(
+        re.findall(
+            r"MCP_SUBAGENTS_\w+",
+            "".join(path.read_text("utf-8") for path in (ROOT / "mcp_subagents/config").glob("*.py")),
+        )
+    )
+    for told in (section(README, "Delegate from your app"), EPILOG):
+        assert read <= set(re.findall(r"MCP_SUBAGENTS_\w+", told))
