@@ -12,8 +12,6 @@ import yaml
 
 from mcp_subagents.config.mistakes import Mistake, Place, named
 
-LARGEST = 1024 * 1024
-"""Bytes of a file that is read. Nobody writes more, and what is no configuration may be endless."""
 MOST_PARTS = 100_000
 """Values in a document, each counted as often as an anchor repeats it."""
 

@@ -81,7 +81,8 @@ def load(
     Raises:
         ConfigError: something is wrong; the message has a line for everything that is.
     """
-    said, wrong = FileConfig(), list[str]()
+    # Built without being validated: there is nothing in it, and that takes a while.
+    said, wrong = FileConfig.model_construct(), list[str]()
     found = _choose(path or env.get("MCP_SUBAGENTS_CONFIG"), usual_places() if places is None else places)
     if found is not None:
         said, wrong = read_file(found)

@@ -2,11 +2,10 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from mcp_subagents.config.documents import LARGEST, Document, parse_json, parse_yaml
 from mcp_subagents.config.limits import Limits
 from mcp_subagents.config.mistakes import Mistake, Place, by_line, in_words, shown, unknown_keys
 from mcp_subagents.config.places import beside, confined
@@ -21,10 +20,17 @@ SCHEMA_KEY = "$schema"
 """Names the schema of a JSON file, for editors."""
 
 
+if TYPE_CHECKING:
+    from mcp_subagents.config.documents import Document
+
+LARGEST_FILE = 1024 * 1024
+"""Bytes of a file that is read. Nobody writes more, and what is no configuration may be endless."""
+
+
 class FileConfig(BaseModel):
     """What a file can say. `None` is what it does not."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     subagents: tuple[SubAgentSpec, ...] = ()
     """The subagents, each with a name of its own."""
@@ -66,6 +72,8 @@ def read_file(path: Path) -> tuple[FileConfig, list[str]]:
 
 def read_text(text: str, path: Path) -> tuple[FileConfig, list[Mistake]]:
     """What `text` says, that stands in a file at `path`, and everything that is wrong with it."""
+    from mcp_subagents.config.documents import parse_json, parse_yaml  # not before there is a file: YAML takes a while
+
     document = parse_json(text) if path.suffix == ".json" else parse_yaml(text)
     reader = _Reader(path, document)
     config = reader.read(document.data)
@@ -78,7 +86,7 @@ def text_of(path: Path) -> str:
     try:
         if not path.is_file():
             raise ConfigError("it is not a file" if path.exists() else "there is no such file")
-        if path.stat().st_size > LARGEST:
+        if path.stat().st_size > LARGEST_FILE:
             raise ConfigError("it is larger than 1 MiB, which no such file should be")
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as why:
@@ -90,7 +98,7 @@ def text_of(path: Path) -> str:
 class _Reader:
     """Goes through the data of one file and gathers its mistakes."""
 
-    def __init__(self, path: Path, document: Document) -> None:
+    def __init__(self, path: Path, document: "Document") -> None:
         self._path = path
         self._document = document
         self.wrong: list[Mistake] = []

@@ -62,7 +62,7 @@ def _variable(name: str) -> str:
 class WorkspaceSpec(BaseModel):
     """A directory that a subagent can look into."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     path: str
     """The directory; in a file, relative to that file."""
@@ -73,7 +73,7 @@ class WorkspaceSpec(BaseModel):
 class SubAgentSpec(BaseModel):
     """A subagent as YAML or JSON declares it: the keys of `SubAgentConfig` that a file can hold."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     name: Annotated[str, Field(max_length=100), AfterValidator(_usable_name)]
     description: str = ""
