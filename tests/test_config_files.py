@@ -149,3 +149,10 @@ def test_a_file_is_looked_for_here_and_among_the_users_settings(tmp_path: Path, 
     assert there.parts[-2:] == ("mcp-subagents", "subagents.yaml")
     written(here, {"model": "found"})
     assert load(None, {}).model == "found"
+
+
+def test_a_file_in_the_home_directory_is_found_without_a_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    written(tmp_path / "team.yaml", {"model": "test"})
+    assert load("~/team.yaml", {}).model == "test"
+    assert load(None, {"MCP_SUBAGENTS_CONFIG": "~/team.yaml"}).model == "test"

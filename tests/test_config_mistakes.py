@@ -47,6 +47,8 @@ MISTAKES: list[tuple[str, str]] = [
     ("model: [a, b]", ":1: model: must be text, not a list"),
     ("store: 1", ":1: store: must be text, not 1"),
     ("store: ''", ":1: store: must be sqlite:///FILE"),
+    ("store: sqlite:tasks.db", ":1: store: has three slashes: sqlite:///FILE, and four for an absolute path"),
+    ("store: sqlite://tasks.db", ":1: store: has three slashes: sqlite:///FILE, and four for an absolute path"),
     ("store: sqlite:///", ":1: store: must be sqlite:///FILE, with the name of a file"),
     ("store: mysql://me:secret@host/db", ":1: store: there is no store of the kind 'mysql'; use sqlite:///FILE"),
     ("store: ~nobody-here/x.db", ":1: store: the home directory it names is not known"),

@@ -152,7 +152,7 @@ def _asked(flags: Sequence[str], said: FileConfig, file: Path | None, wrong: lis
 
 def _choose(named: str | Path | None, places: Sequence[Path]) -> Path | None:
     if named:
-        return Path(named)
+        return Path(named).expanduser()  # an app starts us without a shell
     return next((place for place in places if place.is_file()), None)
 
 

@@ -15,6 +15,8 @@ def located(store: object, *, beside: Path | None = None) -> str:
     """
     if not isinstance(store, str) or not store.strip():
         raise ConfigError("must be sqlite:///FILE")
+    if store.startswith("sqlite:") and not store.startswith(SQLITE):
+        raise ConfigError("has three slashes: sqlite:///FILE, and four for an absolute path")
     kind, separator, _ = store.partition("://")
     if separator and kind in ("postgresql", "postgres"):
         raise ConfigError("PostgreSQL is not supported yet; use sqlite:///FILE")
