@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from pydantic_core import ErrorDetails
 
+from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.errors import WrongArguments, did_you_mean
 from mcp_subagents.texts import encodable
-from mcp_subagents.types import TaskPriority
+from mcp_subagents.types import TaskCharacteristics, TaskPriority
 
 LONGEST_TEXT = 200_000
 LONGEST_NAME = 200
@@ -90,6 +91,17 @@ class TaskArguments(Arguments):
     idempotency_key: Annotated[
         Name, Field(description="Yours, for safe repeats: a call with the same key returns the same task.")
     ] = ""
+
+    def characteristics(self, config: SubAgentConfig) -> TaskCharacteristics:
+        """What the task is like, by the caller's word or by what the subagent's tasks are like."""
+        needs_user = self.requires_user_context
+        return TaskCharacteristics(
+            estimated_complexity=self.complexity or config.get("typical_complexity", "moderate"),
+            requires_user_context=config.get("typically_needs_context", False) if needs_user is None else needs_user,
+            is_time_sensitive=self.is_time_sensitive,
+            can_run_independently=self.can_run_independently,
+            may_need_clarification=self.may_need_clarification,
+        )
 
 
 class OneTask(Arguments):

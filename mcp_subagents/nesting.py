@@ -38,7 +38,7 @@ from mcp_subagents.errors import (
 from mcp_subagents.journal import ToolJournal, journal_at_work
 from mcp_subagents.modes import decide_execution_mode
 from mcp_subagents.trees import Awaited
-from mcp_subagents.types import TaskCharacteristics, TaskHandle, TaskStatus, utc_now
+from mcp_subagents.types import TaskHandle, TaskStatus, utc_now
 from mcp_subagents.views import ListView, TaskView, WaitView, view_of
 from mcp_subagents.words import list_in_words, task_in_words, wait_in_words
 
@@ -193,17 +193,7 @@ async def _hard_cancel(call: Call, given: OneTask) -> str:
 
 
 def _mode(given: TaskArguments, config: SubAgentConfig) -> Literal["sync", "async"]:
-    if given.mode != "auto":
-        return given.mode
-    needs_user = given.requires_user_context
-    task = TaskCharacteristics(
-        estimated_complexity=given.complexity or config.get("typical_complexity", "moderate"),
-        requires_user_context=config.get("typically_needs_context", False) if needs_user is None else needs_user,
-        is_time_sensitive=given.is_time_sensitive,
-        can_run_independently=given.can_run_independently,
-        may_need_clarification=given.may_need_clarification,
-    )
-    return decide_execution_mode(task, config)
+    return given.mode if given.mode != "auto" else decide_execution_mode(given.characteristics(config), config)
 
 
 Act = Callable[[Call, Any], Awaitable[str]]

@@ -13,9 +13,9 @@ from mcp_subagents.errors import StoreDamaged
 from mcp_subagents.history import closed, summary_of_steps, taken, text_of_turns
 from mcp_subagents.records import Entry, EntryKind, Mail
 from mcp_subagents.redact import redact
+from mcp_subagents.shortening import shortened
 from mcp_subagents.store import Query, Store
 from mcp_subagents.types import FailureType, TaskFailure
-from mcp_subagents.views import shortened
 
 _LONGEST_FINDING = 20_000
 """Characters of what one child has found."""

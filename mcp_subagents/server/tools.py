@@ -21,7 +21,7 @@ from mcp_subagents.server.calls import Call
 from mcp_subagents.server.cancels import Cancels, uninterrupted
 from mcp_subagents.server.delivery import Deadline, follow, wait
 from mcp_subagents.server.mail import see
-from mcp_subagents.types import TaskCharacteristics, TaskHandle, TaskStatus
+from mcp_subagents.types import TaskHandle, TaskStatus
 from mcp_subagents.views import ListView, TaskView, WaitView, view_of, views_of
 
 MOST_LISTED = 100
@@ -81,7 +81,7 @@ class Tools:
         if given.mode != "auto":
             return given.mode
         # A host that moves long calls to the background tells its model the result; an id would only make it poll.
-        return "sync" if call.host.notifies else decide_execution_mode(_characteristics(given, config), config)
+        return "sync" if call.host.notifies else decide_execution_mode(given.characteristics(config), config)
 
     async def check_task(self, call: Call, given: OneTask) -> Answer:
         return await seen(call, await call.engine.look(given.task_id, owner=call.owner))
@@ -153,15 +153,3 @@ async def seen(call: Call, standing: Standing) -> TaskView:
     """How a task stands, which its owner has now seen."""
     await see(call.engine, standing.handle, owner=call.owner)
     return view_of(standing)
-
-
-def _characteristics(given: TaskArguments, config: SubAgentConfig) -> TaskCharacteristics:
-    """What the task is like, by the caller's word or by what the subagent's tasks are like."""
-    needs_user = given.requires_user_context
-    return TaskCharacteristics(
-        estimated_complexity=given.complexity or config.get("typical_complexity", "moderate"),
-        requires_user_context=config.get("typically_needs_context", False) if needs_user is None else needs_user,
-        is_time_sensitive=given.is_time_sensitive,
-        can_run_independently=given.can_run_independently,
-        may_need_clarification=given.may_need_clarification,
-    )

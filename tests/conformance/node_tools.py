@@ -1,4 +1,4 @@
-"""Tools of the MCP project that run on Node: installed into `.tools`, once for each state of the lock file beside this.
+"""Tools and servers of others that run on Node: installed into `.tools`, once for each state of their lock file.
 
 Node itself comes with the development environment, as a wheel.
 """
@@ -22,15 +22,15 @@ LONGEST_INSTALL = 300
 """Seconds."""
 
 
-def install() -> Path:
-    """The folder with the installed packages. Raises: `RuntimeError` if they cannot be had."""
-    state = hashlib.sha256((HERE / "package-lock.json").read_bytes()).hexdigest()[:16]
+def install(packages: Path = HERE) -> Path:
+    """The folder with what `packages` names, installed. Raises: `RuntimeError` if it cannot be had."""
+    state = hashlib.sha256((packages / "package-lock.json").read_bytes()).hexdigest()[:16]
     installed = CACHE / state
     if not installed.exists():
         CACHE.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(dir=CACHE) as building:
             for name in ("package.json", "package-lock.json"):
-                shutil.copy(HERE / name, building)
+                shutil.copy(packages / name, building)
             _npm_install(building)
             try:
                 Path(building).rename(installed)
@@ -55,7 +55,7 @@ def _npm_install(folder: str) -> None:
         text=True,
     )
     if done.returncode:
-        raise RuntimeError(f"npm could not install what {HERE.name}/package.json names:\n{done.stdout}")
+        raise RuntimeError(f"npm could not install what a package.json of the tests names:\n{done.stdout}")
 
 
 async def node(*arguments: str, **environment: str) -> subprocess.CompletedProcess[bytes]:
