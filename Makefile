@@ -9,7 +9,7 @@ READY  := $(VENV)/.ready
 
 all: lint types test  ## what CI runs
 
-check: lint types  ## the fast part: lint, types, fast tests (under two minutes)
+check: lint types  ## the fast part: lint, types, fast tests (two to three minutes)
 	$(BIN)/python -m pytest -q -m "not slow"
 
 test: $(READY)  ## every test

@@ -7,11 +7,19 @@ from pathlib import Path
 import anyio
 import pytest
 import yaml
-from processes import call, request, started
+from processes import Talk, call, request, started
 
 from mcp_subagents.testing import Gateway, Text, ToolCall, ToolCalls
 
 pytestmark = pytest.mark.usefixtures("home")
+
+
+async def offered(talk: Talk) -> list[str]:
+    """The subagents that a host is offered."""
+    await talk.shake_hands()
+    await talk.say(request(1, "tools/list"))
+    [task] = [each for each in (await talk.hear())["result"]["tools"] if each["name"] == "task"]
+    return task["inputSchema"]["properties"]["subagent_type"]["enum"]
 
 
 async def test_the_file_can_say_how_to_serve(home: Path):
@@ -32,10 +40,7 @@ async def test_a_broken_agent_file_is_told_and_the_server_starts(home: Path):
     (agents / "broken.md").write_text("---\nname: [\n---\n")
     (agents / "good.md").write_text("---\nname: good\ndescription: Does good.\n---\nBe good.\n")
     async with started("-m", "mcp_subagents", "--agents", "auto", cwd=project) as talk:
-        await talk.shake_hands()
-        await talk.say(request(1, "tools/list"))
-        [task] = [each for each in (await talk.hear())["result"]["tools"] if each["name"] == "task"]
-        assert task["inputSchema"]["properties"]["subagent_type"]["enum"] == ["good"]
+        assert await offered(talk) == ["good"]
         assert (await talk.noted()).startswith(f"mcp-subagents: WARNING: {agents / 'broken.md'}:3: not valid YAML")
         await talk.hang_up()
         with anyio.fail_after(5):
@@ -50,10 +55,7 @@ async def test_an_agent_file_that_names_what_is_not_there_is_told_and_the_server
     (agents / "bad.md").write_text("---\nname: bad\ndescription: Bad.\ntools: mcp__issues__find\n---\nBe bad.\n")
     (agents / "good.md").write_text("---\nname: good\ndescription: Does good.\n---\nBe good.\n")
     async with started("-m", "mcp_subagents", "--agents", "auto", cwd=project) as talk:
-        await talk.shake_hands()
-        await talk.say(request(1, "tools/list"))
-        [task] = [each for each in (await talk.hear())["result"]["tools"] if each["name"] == "task"]
-        assert task["inputSchema"]["properties"]["subagent_type"]["enum"] == ["good"]
+        assert await offered(talk) == ["good"]
         assert (await talk.noted()).startswith(f"mcp-subagents: WARNING: {agents / 'bad.md'}: The tool server 'issues'")
         await talk.hang_up()
         with anyio.fail_after(5):
