@@ -198,7 +198,7 @@ def test_import_refuses_what_cannot_be_used(project: Path, capsys: pytest.Captur
 
 
 def test_texts_that_yaml_could_misread_come_back(project: Path):
-    from mcp_subagents.cli.inspecting import as_yaml
+    from mcp_subagents.cli.agents import as_yaml
 
     for text in ("yes", "1.5", "null", " a\n b \n\n", "a: b # c", "\ttab\nend", "é\u2028x\ny", "---\n...\n", "'\"\\\n"):
         spec = SubAgentSpec(name="a", instructions=text)

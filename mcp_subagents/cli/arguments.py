@@ -5,6 +5,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 
+from mcp_subagents.cli.commands import COMMANDS, listed
+
 LEVELS = ("debug", "info", "warning", "error")
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 8000
 LISTENERS = "--host and --port need --transport http or --transport sse"
@@ -16,7 +18,7 @@ unsure, stay inside a budget, survive crashes, and never lose a result.
 Without arguments it serves one app on standard input and output, which is how
 MCP apps start it."""
 
-EPILOG = """\
+EPILOG = f"""\
 environment:
   MCP_SUBAGENTS_CONFIG         the configuration file
   MCP_SUBAGENTS_STORE          where tasks are kept
@@ -28,8 +30,7 @@ environment:
 Options win over the environment, the environment over the file.
 
 other commands (each has a --help):
-  mcp-subagents agents list|check|show|import  the subagents, and what became of agent files
-  mcp-subagents schema                         the JSON schema of subagents.yaml, for editors
+{listed()}
 
 examples:
   mcp-subagents --config team.yaml
@@ -41,11 +42,11 @@ examples:
 def parse(argv: Sequence[str] | None, env: Mapping[str, str]) -> argparse.Namespace:
     """The arguments of the command. Says what is wrong with them, or what was asked for, and exits."""
     words = list(sys.argv[1:] if argv is None else argv)
-    if words[:1] == ["agents"]:
-        return _agents_parser().parse_args(words[1:])
-    if words[:1] == ["schema"]:
-        return _schema_parser().parse_args(words[1:])
-    parser = _parser()
+    if words and words[0] in COMMANDS:
+        given = COMMANDS[words[0]].load().parser().parse_args(words[1:])
+        given.command = words[0]
+        return given
+    parser = serve_parser()
     given = parser.parse_args(words)
     if given.command != "serve":
         parser.error(f"{given.command} comes first: mcp-subagents {given.command} ...")
@@ -58,7 +59,8 @@ def parse(argv: Sequence[str] | None, env: Mapping[str, str]) -> argparse.Namesp
     return given
 
 
-def _parser() -> argparse.ArgumentParser:
+def serve_parser() -> argparse.ArgumentParser:
+    """What `serve` understands, and the command as a whole."""
     parser = argparse.ArgumentParser(
         prog="mcp-subagents",
         usage="%(prog)s [serve] [options]",
@@ -70,17 +72,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "command",
         nargs="?",
-        choices=["serve", "agents", "schema"],
+        choices=["serve", *COMMANDS],
         default="serve",
         metavar="serve",
         help="serve; may be left out",
     )
-    _add_sources(parser)
-    parser.add_argument(
-        "--store",
-        metavar="URL",
-        help="where tasks are kept: sqlite:///FILE (default: a file in the user's data directory)",
-    )
+    add_sources(parser)
+    add_store(parser)
     parser.add_argument(
         "--transport",
         choices=["stdio", "http", "streamable-http", "sse"],
@@ -105,7 +103,8 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_sources(parser: argparse.ArgumentParser) -> None:
+def add_sources(parser: argparse.ArgumentParser) -> None:
+    """Where subagents and settings come from."""
     parser.add_argument(
         "--config",
         metavar="FILE",
@@ -121,56 +120,18 @@ def _add_sources(parser: argparse.ArgumentParser) -> None:
     )
 
 
-AGENTS_DESCRIPTION = """\
-The subagents that a server here would have, and what became of the agent files
-of other apps."""
-
-AGENTS_EPILOG = """\
-exit codes:
-  0  all is well; there may be notes
-  2  something is wrong: a configuration or an agent file cannot be used
-"""
-
-
-def _agents_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="mcp-subagents agents",
-        description=AGENTS_DESCRIPTION,
-        epilog=AGENTS_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """Where the tasks are."""
+    parser.add_argument(
+        "--store",
+        metavar="URL",
+        help="where tasks are kept: sqlite:///FILE (default: a file in the user's data directory)",
     )
-    parser.set_defaults(command="agents")
-    actions = parser.add_subparsers(dest="action", required=True, metavar="list|check|show|import")
-    told = {
-        "list": "list the subagents",
-        "check": "say what is wrong with agent files, and what in them is not honoured",
-        "show": "show one subagent as YAML",
-        "import": "print the YAML that does what an agent file does",
-    }
-    for name, help in told.items():
-        action = actions.add_parser(name, help=help, description=help.capitalize() + ".", allow_abbrev=False)
-        _add_sources(action)
-        action.add_argument("--json", action="store_true", help="JSON for programs")
-        if name == "check":
-            action.add_argument(
-                "--tools", action="store_true", help="start the tool servers, and look for all tools that are named"
-            )
-        if name == "show":
-            action.add_argument("name", metavar="NAME", help="the subagent; its case does not matter")
-        if name == "import":
-            action.add_argument("path", metavar="PATH", help="the agent file")
-    return parser
 
 
-def _schema_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="mcp-subagents schema",
-        description="Print the JSON schema of subagents.yaml, for editors.",
-        allow_abbrev=False,
-    )
-    parser.set_defaults(command="schema")
-    return parser
+def add_json(parser: argparse.ArgumentParser) -> None:
+    """Whether a program reads it."""
+    parser.add_argument("--json", action="store_true", help="JSON for programs")
 
 
 def _port(text: str) -> int:

@@ -1,4 +1,4 @@
-"""`mcp-subagents agents ...` and `mcp-subagents schema`: what a server here would have, without starting one."""
+"""`mcp-subagents agents`: the subagents that a server here would have, without starting one."""
 
 import argparse
 import json
@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from mcp_subagents.cli.arguments import add_json, add_sources
 from mcp_subagents.cli.rehearsing import missing_tools
 from mcp_subagents.config.agent_files import AgentFile, Ground, read_path
 from mcp_subagents.config.agent_files.folders import ground_of
@@ -25,13 +26,50 @@ FINE, MISTAKES = 0, 2
 _LONGEST_PURPOSE = 72
 
 
-def inspect(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
-    """Do what was asked for, and return the exit code. Raises: `ConfigError`, `UnknownSubagent`."""
-    if arguments.command == "schema":
-        from mcp_subagents.config.schema import SHIPPED
+DESCRIPTION = """\
+The subagents that a server here would have, and what became of the agent files
+of other apps."""
 
-        sys.stdout.write(SHIPPED.read_text(encoding="utf-8"))
-        return FINE
+EPILOG = """\
+exit codes:
+  0  all is well; there may be notes
+  2  something is wrong: a configuration or an agent file cannot be used
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """What `agents` understands."""
+    command = argparse.ArgumentParser(
+        prog="mcp-subagents agents",
+        description=DESCRIPTION,
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    actions = command.add_subparsers(dest="action", required=True, metavar="list|check|show|import")
+    told = {
+        "list": "list the subagents",
+        "check": "say what is wrong with agent files, and what in them is not honoured",
+        "show": "show one subagent as YAML",
+        "import": "print the YAML that does what an agent file does",
+    }
+    for name, help in told.items():
+        action = actions.add_parser(name, help=help, description=help.capitalize() + ".", allow_abbrev=False)
+        add_sources(action)
+        add_json(action)
+        if name == "check":
+            action.add_argument(
+                "--tools", action="store_true", help="start the tool servers, and look for all tools that are named"
+            )
+        if name == "show":
+            action.add_argument("name", metavar="NAME", help="the subagent; its case does not matter")
+        if name == "import":
+            action.add_argument("path", metavar="PATH", help="the agent file")
+    return command
+
+
+def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
+    """Do what was asked for, and return the exit code. Raises: `ConfigError`, `UnknownSubagent`."""
     if arguments.action == "check":
         return _check(arguments, env)
     config = load(arguments.config, env, agents=arguments.agents)
