@@ -5,12 +5,15 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := all
-.PHONY: all check test coverage tools crash fuzz soak bench schema lint types format clean help
+.PHONY: all check fast test coverage tools crash fuzz soak bench schema lint types format clean help
 
 all: lint types test  ## what CI runs
 
-check: lint types  ## the fast part: lint, types, fast tests (two to three minutes)
-	$(BIN)/python -m pytest -q -m "not slow"
+check: lint  ## the fast part: lint, types and the fast tests, side by side
+	@$(MAKE) --no-print-directory --output-sync -j2 types fast
+
+fast: $(READY)
+	$(BIN)/python -m pytest -q -n 2 -m "not slow"
 
 test: $(READY)  ## every test
 	$(BIN)/python -m pytest

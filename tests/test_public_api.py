@@ -88,6 +88,7 @@ def test_an_exported_name_resolves_to_the_same_object_each_time(name: str):
     assert getattr(mcp_subagents, name) is getattr(mcp_subagents, name)
 
 
+@pytest.mark.slow
 def test_an_exported_name_is_found_after_a_fresh_import():
     code = f"import mcp_subagents\nfor name in {mcp_subagents.__all__}: getattr(mcp_subagents, name)"
     assert "pydantic_ai" in libraries_imported_by(code)

@@ -177,7 +177,7 @@ async def test_a_hundred_tasks_share_a_few_connections_which_close_with_the_engi
                 await checkpoint()
 
     assert len(gateway.requests) == 100
-    assert gateway.connections <= 4
+    assert gateway.connections <= 10  # 4 at a time; on a slow machine an idle one may have been closed meanwhile
 
 
 async def test_connections_are_made_anew_for_the_next_engine():

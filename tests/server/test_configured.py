@@ -11,7 +11,7 @@ from processes import Talk, call, request, started
 
 from mcp_subagents.testing import Gateway, Text, ToolCall, ToolCalls
 
-pytestmark = pytest.mark.usefixtures("home")
+pytestmark = [pytest.mark.usefixtures("home"), pytest.mark.slow]
 
 
 async def offered(talk: Talk) -> list[str]:
@@ -71,7 +71,6 @@ async def test_a_file_that_names_what_is_not_there_ends_the_command(home: Path):
     assert line.startswith("mcp-subagents: The subagent 'a' names `python_tools`")
 
 
-@pytest.mark.slow
 async def test_subagents_work_with_the_tool_servers_of_the_file_from_its_folder(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ):

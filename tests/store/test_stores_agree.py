@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from paperwork import FAILURE, MINUTE, NOW, ask, complete, entry, finish_turn, task, unread
@@ -134,6 +135,7 @@ steps = st.one_of(
 )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=60)
 @given(st.lists(steps, min_size=5, max_size=60))
 def test_all_stores_agree(script: list[Step]):
