@@ -33,6 +33,8 @@ class Command:
 
 COMMANDS: Mapping[str, Command] = {
     "agents": Command("the subagents of a server here, and what became of agent files", "agents"),
+    "install": Command("add this server to the apps on this machine", "install"),
+    "uninstall": Command("take it out of them again", "uninstall"),
     "schema": Command("the JSON schema of subagents.yaml, for editors", "schema"),
 }
 

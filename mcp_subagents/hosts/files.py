@@ -42,26 +42,25 @@ def look(path: Path) -> HostFile:
     return HostFile(path=real, content=content)
 
 
-def write(file: HostFile, content: bytes) -> tuple[Path, ...]:
-    """Let `file` hold `content`, at once and with the mode it had, and return the folders made for it, outermost first.
+def missing_folders(path: Path) -> tuple[Path, ...]:
+    """The folders above `path` that are not there, outermost first."""
+    return tuple(reversed([folder for folder in path.parents if not folder.exists()]))
+
+
+def write(file: HostFile, content: bytes) -> None:
+    """Let `file` hold `content`, at once and with the mode that it had. Folders that it needs are made.
 
     Raises:
         ConfigError: it cannot be written, or is not what it was when it was looked at; then nothing has changed.
     """
-    made: list[Path] = []
+    missing = missing_folders(file.path)
     try:
         _unchanged(file)
-        for folder in reversed([file.path.parent, *file.path.parent.parents]):
-            if not folder.exists():
-                folder.mkdir()
-                made.append(folder)
+        file.path.parent.mkdir(parents=True, exist_ok=True)
         _replace(file, content)
-    except (OSError, ConfigError) as why:
-        _remove_folders(made)
-        if isinstance(why, ConfigError):
-            raise
+    except OSError as why:
+        _remove_folders(missing)
         raise ConfigError(f"{file.path}: it cannot be written: {reason(why)}. Nothing was changed.") from why
-    return tuple(made)
 
 
 def remove(file: HostFile, folders: tuple[Path, ...]) -> None:
@@ -74,7 +73,7 @@ def remove(file: HostFile, folders: tuple[Path, ...]) -> None:
     _remove_folders(folders)
 
 
-def _remove_folders(folders: list[Path] | tuple[Path, ...]) -> None:
+def _remove_folders(folders: tuple[Path, ...]) -> None:
     for folder in reversed(folders):
         try:
             folder.rmdir()

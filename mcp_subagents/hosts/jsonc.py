@@ -68,11 +68,6 @@ def parse(text: str) -> Parsed | Mistake:
     return Parsed(root=root, extra=reader.extra)
 
 
-def skipped(text: str, at: int) -> int:
-    """Where the next thing after `at` is, beyond space and comments. The text must be one that can be read."""
-    return _Reader(text).skip(at)
-
-
 class _Unreadable(Exception):
     def __init__(self, at: int, what: str) -> None:
         super().__init__(what)

@@ -96,7 +96,11 @@ def launch_in(entry: object) -> Launch | None:
         return None
     given = cast("Mapping[str, Any]", entry)
     command, args = given.get("command"), given.get("args", [])
-    words: list[Any] = command if isinstance(command, list) else [command, *(args if isinstance(args, list) else [])]
-    if not words or not isinstance(words[0], str):
+    words = _listed(command) or [command, *_listed(args)]
+    if not isinstance(words[0], str):
         return None
     return Launch(command=words[0], args=tuple(str(each) for each in words[1:]))
+
+
+def _listed(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from mcp_subagents.config.documents import parse_toml
 from mcp_subagents.config.mistakes import Mistake, shown
-from mcp_subagents.hosts import jsonc
+from mcp_subagents.hosts.jsonc import Value, parse
 from mcp_subagents.hosts.known import Host
 
 
@@ -26,7 +26,7 @@ def read_servers(text: str, host: Host) -> Servers | Mistake:
 
 
 def _in_json(text: str, host: Host) -> Servers | Mistake:
-    parsed = jsonc.parse(text)
+    parsed = parse(text)
     if isinstance(parsed, Mistake):
         return parsed
     if host.syntax == "json" and parsed.extra is not None:
@@ -61,7 +61,7 @@ def _in_toml(text: str, host: Host) -> Servers | Mistake:
     return Servers(entries=cast("dict[str, object]", found))
 
 
-def _wrong(text: str, value: jsonc.Value, place: str, what: str) -> Mistake:
+def _wrong(text: str, value: Value, place: str, what: str) -> Mistake:
     told = f"{what} must hold an object in braces, not {shown(value.data)}"
     return Mistake(what=told, place=place, line=_line(text, value.start))
 
