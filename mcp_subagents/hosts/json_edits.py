@@ -6,7 +6,7 @@ import re
 from mcp_subagents.hosts.edits import Edit, begins_line, cut, indent_at, newline_of
 from mcp_subagents.hosts.jsonc import Member, Parsed, Value, parse
 
-_REST_OF_LINE = re.compile(r"[ \t]*(?:/\*[^\r\n]*?\*/[ \t]*)*(?://[^\r\n]*)?(?=\r?\n|\Z)")
+_REST_OF_LINE = re.compile(r"[ \t]*(?:(?>/\*[^\r\n]*?\*/)[ \t]*)*(?://[^\r\n]*)?(?=\r?\n|\Z)")
 """Nothing but space and comments up to the end of the line."""
 
 

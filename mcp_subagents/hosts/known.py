@@ -106,7 +106,7 @@ def named(names: Iterable[str]) -> tuple[Host, ...]:
     for name in wanted:
         if name not in HOSTS:
             raise ConfigError(
-                f"There is no host {name!r} here{did_you_mean(name, HOSTS)}. Known are: {', '.join(HOSTS)}. "
+                f"There is no host {name!r} here; {did_you_mean(name, HOSTS)} "
                 "For any other app, docs/hosts.md shows what to write into its file."
             )
     return tuple(HOSTS[name] for name in dict.fromkeys(wanted))

@@ -35,7 +35,7 @@ def put(text: str, key: str, name: str, entry: Mapping[str, object]) -> Edit | N
     if _tables_of(tables(text), key, name):
         return None
     end = len(text)
-    if not text.strip("\ufeff \t\r\n"):
+    if text in ("", "\ufeff"):
         return Edit(end, end, written + newline)
     if not text.endswith("\n"):
         return Edit(end, end, newline * 2 + written)
