@@ -22,6 +22,7 @@ from mcp_subagents.cli.installing import (
     shown,
 )
 from mcp_subagents.cli.listing import print_outcomes, print_plans, print_states
+from mcp_subagents.config.environment import load
 from mcp_subagents.config.providers import is_installed
 from mcp_subagents.errors import ConfigError
 from mcp_subagents.hosts.advice import next_steps
@@ -142,6 +143,8 @@ def launched(config: str | None, env: Mapping[str, str]) -> Launch:
 
 def _planned(state: HostState, launch: Launch, arguments: argparse.Namespace, env: Mapping[str, str]) -> _Step:
     names, values = _asked(arguments.env)
+    if arguments.config is not None:
+        names += [spec.api_key_env for spec in load(arguments.config, env).subagents if spec.api_key_env]
     given = variables(state.host, env, also=names, given=values, copy_keys=arguments.copy_keys)
     entry = entry_for(state.host, launch, given)
     try:

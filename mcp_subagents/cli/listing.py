@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -46,7 +47,7 @@ def print_outcomes(outcomes: Sequence[Outcome]) -> None:
         style = {"refused": "bold red", "added": "bold green", "removed": "bold green"}.get(each.result, "bold")
         printer.print(Text.assemble((each.host.title, "bold"), ": ", (each.result, style)))
         for line in each.told:
-            printer.print(Text(f"  {plain(line)}"))
+            printer.print(Padding(Text(plain(line)), (0, 0, 0, 2)))
         if each.backup is not None:
             printer.print(Text(f"  As it was: {short(each.backup)}"), soft_wrap=True)
 

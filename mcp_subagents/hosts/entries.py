@@ -14,6 +14,8 @@ _SETTINGS = ("MCP_SUBAGENTS_CONFIG", "MCP_SUBAGENTS_STORE", "MCP_SUBAGENTS_MODEL
 
 CODEX_STARTUP, CODEX_CALL = 60, 300
 """Seconds. A first start by uvx may have to download; we hand a call back to Codex after 240 seconds."""
+GEMINI_PATIENCE = 600_000
+"""Milliseconds for a call, as without it; but `gemini mcp list` would wait for 5 seconds only."""
 OPENCODE_PATIENCE = 60_000
 """Milliseconds, for the list of tools and for each call; without it 5 seconds for the list."""
 
@@ -80,8 +82,9 @@ def entry_for(host: Host, launch: Launch, given: Variables) -> dict[str, Any]:
             }
         case _:
             kind = {"type": "stdio"} if host.name in ("claude-code", "vscode") else {}
-            entry = {**kind, "command": launch.command, "args": list(launch.args)}
-            return {**entry, "env": env} if env else entry
+            patience = {"timeout": GEMINI_PATIENCE} if host.name == "gemini" else {}
+            known = {"env": env} if env else {}
+            return {**kind, "command": launch.command, "args": list(launch.args), **patience, **known}
 
 
 def merged(old: object, new: Mapping[str, Any]) -> dict[str, Any]:

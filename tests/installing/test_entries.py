@@ -52,6 +52,7 @@ ENTRIES: dict[str, dict[str, Any]] = {
     "gemini": {
         "command": "/opt/bin/mcp-subagents",
         "args": ["--config", "/opt/team.yaml"],
+        "timeout": 600000,
         "env": {
             "OPENAI_API_KEY": "$OPENAI_API_KEY",
             "MCP_SUBAGENTS_MODEL": "$MCP_SUBAGENTS_MODEL",
