@@ -22,7 +22,7 @@ coverage: $(READY)  ## every test, and which lines and branches none of them has
 	$(BIN)/python -m coverage run -m pytest
 	$(BIN)/python -m coverage report
 
-tools: $(READY)  ## what the slow tests run on Node: the MCP conformance suite and inspector, into .tools
+tools: $(READY)  ## what the slow tests run on Node: conformance suite, inspector and real hosts, into .tools
 	$(BIN)/python tests/conformance/node_tools.py
 
 crash: $(READY)  ## kill, freeze and stop real processes; for longer: make crash KILLS=200 CRASH_SEED=7

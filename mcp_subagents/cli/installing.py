@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from mcp_subagents.redact import redact
 from mcp_subagents.texts import plain
 
 FINE, REFUSED, DECLINED = 0, 2, 3
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}", re.ASCII)
+"""What every host takes for the name of a server; it becomes a part of the names of tools, which may not be long."""
 
 EXIT_CODES = """\
 exit codes:
@@ -48,6 +51,8 @@ def receipts() -> Receipts:
 
 def meant(arguments: argparse.Namespace, env: Mapping[str, str]) -> tuple[HostState, ...]:
     """The hosts that are meant, each with the file that is meant. Raises: `ConfigError`."""
+    if not _NAME.fullmatch(arguments.name):
+        raise ConfigError(f"--name: {arguments.name!r} is no name for a server: 1 to 32 letters, digits, - and _.")
     wanted = named(arguments.hosts)
     if arguments.file is not None:
         if len(wanted) != 1 or arguments.project:
@@ -114,5 +119,6 @@ def agrees(question: str) -> bool:
         raise ConfigError("There is no terminal to ask on. Look at it with --dry-run, then say --yes.")
     try:
         return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
+    except (EOFError, KeyboardInterrupt):
+        print()
         return False

@@ -12,7 +12,7 @@ from mcp_subagents.cli.installing import Outcome
 from mcp_subagents.hosts.states import HostState
 from mcp_subagents.texts import plain
 
-_STANDING = {"ours": "has it", "other": "another server", "absent": "-"}
+_STANDING = {"ours": "has it", "other": "another", "absent": "-"}
 _COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 
 
@@ -22,7 +22,7 @@ def print_states(states: Sequence[HostState]) -> None:
     for title in ("Host", "Here", "Server", "File"):
         table.add_column(title, overflow="fold", no_wrap=title in ("Host", "Here"))
     for each in states:
-        standing = "cannot be read" if each.trouble else _STANDING[each.standing]
+        standing = "unreadable" if each.trouble else _STANDING[each.standing]
         table.add_row(each.host.name, "yes" if each.present else "no", standing, short(each.file))
     console().print(table)
 
@@ -47,7 +47,7 @@ def print_outcomes(outcomes: Sequence[Outcome]) -> None:
         style = {"refused": "bold red", "added": "bold green", "removed": "bold green"}.get(each.result, "bold")
         printer.print(Text.assemble((each.host.title, "bold"), ": ", (each.result, style)))
         for line in each.told:
-            printer.print(Padding(Text(plain(line)), (0, 0, 0, 2)))
+            printer.print(Padding(Text(plain(line)), (0, 0, 0, 2), expand=False))
         if each.backup is not None:
             printer.print(Text(f"  As it was: {short(each.backup)}"), soft_wrap=True)
 

@@ -84,7 +84,8 @@ def _remove_folders(folders: tuple[Path, ...]) -> None:
 def _unchanged(file: HostFile) -> None:
     if look(file.path) != file:
         raise ConfigError(f"{file.path}: it has just been changed by somebody else. Nothing was written: try again.")
-    if file.content is not None and not os.access(file.path, os.W_OK):
+    # A file without a single permission to write is meant to stay as it is, also by those whom nothing stops.
+    if file.content is not None and not (os.access(file.path, os.W_OK) and file.path.stat().st_mode & 0o222):
         raise ConfigError(f"{file.path}: it may not be written. Nothing was changed: allow it, and try again.")
 
 

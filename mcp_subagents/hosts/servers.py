@@ -1,7 +1,7 @@
 """What the file of a host says about servers, in each of the three syntaxes."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from mcp_subagents.config.documents import parse_toml
@@ -54,7 +54,9 @@ def _in_json(text: str, host: Host) -> Servers | Mistake:
 def _in_toml(text: str, host: Host) -> Servers | Mistake:
     document = parse_toml(text.removeprefix("\ufeff"))
     if document.wrong:
-        return document.wrong[0]
+        wrong = document.wrong[0]
+        # What is wrong at the end of the document is told without a line.
+        return wrong if wrong.line else replace(wrong, line=_line(text.rstrip(), len(text)))
     found = cast("dict[str, Any]", document.data).get(host.key, {})
     if not isinstance(found, dict):
         return document.mistake((host.key,), f"must be a table, not {shown(found)}")

@@ -290,6 +290,7 @@ REFUSED = {
         "f:2: Claude Code reads plain JSON, and this is a comma after the last item: take it out",
     ),
     "broken TOML": (CODEX, "a = 1\nb = ?", "f:2: not valid TOML: Invalid value"),
+    "TOML that ends too soon": (CODEX, "a = 1\nb = [\n", "f:2: not valid TOML: "),
     "servers that are no table": (CODEX, "x = 1\nmcp_servers = []", "f:2: mcp_servers: must be a table, not a list"),
     "servers in an inline table": (
         CODEX,
