@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     if any(each.result == "refused" for each in outcomes):
         code = REFUSED
     if arguments.json:
-        print_json(outcomes)
+        print_json(states, outcomes)
     else:
         print_outcomes(outcomes)
     return code

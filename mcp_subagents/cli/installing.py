@@ -90,8 +90,18 @@ class Outcome:
     backup: Path | None = None
 
 
-def print_json(outcomes: Sequence[Outcome]) -> None:
-    """All of it, for programs."""
+def print_json(states: Sequence[HostState], outcomes: Sequence[Outcome]) -> None:
+    """All of it, for programs: which hosts were looked at and found, and what became of those that were meant."""
+    looked_at = [
+        {
+            "host": each.host.name,
+            "file": str(each.file),
+            "present": each.present,
+            "server": each.standing,
+            "trouble": each.trouble,
+        }
+        for each in states
+    ]
     listed = [
         {
             "host": each.host.name,
@@ -103,7 +113,7 @@ def print_json(outcomes: Sequence[Outcome]) -> None:
         }
         for each in outcomes
     ]
-    print(json.dumps({"hosts": listed}, indent=2, ensure_ascii=False))
+    print(json.dumps({"found": looked_at, "hosts": listed}, indent=2, ensure_ascii=False))
 
 
 def shown(diff: str, secrets: Sequence[str]) -> str:

@@ -45,7 +45,8 @@ def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     """Take it out, and return the exit code. Raises: `ConfigError`."""
     if arguments.json and not (arguments.yes or arguments.dry_run):
         raise ConfigError("--json asks nothing: say --yes to do it, or --dry-run to look.")
-    planned = [(state, _planned(state, arguments.name)) for state in meant(arguments, env)]
+    states = meant(arguments, env)
+    planned = [(state, _planned(state, arguments.name)) for state in states]
     if not arguments.hosts:
         planned = [(state, plan) for state, plan in planned if plan is not None and state.standing != "other"]
     diffs = {state.host.name: shown(plan.diff(), ()) for state, plan in planned if isinstance(plan, Plan)}
@@ -56,7 +57,7 @@ def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
         return DECLINED
     outcomes = [_done(state, plan, diffs.get(state.host.name, ""), arguments.dry_run) for state, plan in planned]
     if arguments.json:
-        print_json(outcomes)
+        print_json(states, outcomes)
     elif outcomes:
         print_outcomes(outcomes)
     else:

@@ -127,7 +127,24 @@ def test_on_a_terminal_it_asks(home: Path, monkeypatch: pytest.MonkeyPatch, answ
 def test_json_says_what_came_of_each_host(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(home / ".claude.json", "{]")
     assert main(["install", "--json", "--yes", "claude-code", "gemini"]) == 2
-    [claude, gemini] = json.loads(capsys.readouterr().out)["hosts"]
+    said = json.loads(capsys.readouterr().out)
+    [claude, gemini] = said["hosts"]
+    assert said["found"] == [
+        {
+            "host": "claude-code",
+            "file": str(home / ".claude.json"),
+            "present": True,
+            "server": "absent",
+            "trouble": claude["told"][0],
+        },
+        {
+            "host": "gemini",
+            "file": str(home / ".gemini/settings.json"),
+            "present": False,
+            "server": "absent",
+            "trouble": None,
+        },
+    ]
     assert claude == {
         "host": "claude-code",
         "file": str(home / ".claude.json"),
@@ -173,10 +190,10 @@ def test_a_link_is_followed_and_stays_a_link(home: Path) -> None:
     assert tree(home) == before
 
 
-def test_a_file_of_a_project_is_one_for_all_who_share_it(home: Path) -> None:
+def test_a_project_has_files_of_its_own(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     project = home / "project"
     project.mkdir()
-    os.chdir(project)
+    monkeypatch.chdir(project)
     assert main(["install", "--project", "--yes", "claude-code", "vscode"]) == 0
     assert set(tree(project)) == {".mcp.json", ".vscode", ".vscode/mcp.json"}
     assert server(project / ".vscode/mcp.json", "servers")["type"] == "stdio"
