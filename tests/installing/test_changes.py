@@ -103,6 +103,7 @@ def json_texts(draw: st.DrawFn, gaps: tuple[str, ...]) -> str:
 @example('{\n  "mcpServers": {\n  }\n}')
 @example('{\r\n\t"mcpServers": { // mine\r\n\t\t"a": {"command": "b"}, // one\r\n\t}\r\n}\r\n')
 @example('{"mcpServers": {"a": {}\n}}')
+@example("{/*}*/}/*}*/")
 def test_json_with_comments_is_byte_identical_after_install_and_uninstall(text: str) -> None:
     round_trip(text, CURSOR)
 
@@ -226,6 +227,11 @@ LAYOUTS = {
         CURSOR,
         '{\n\t"mcpServers": {\n\t\t"a": {} // one\n\t}\n}\n',
         '{\n\t"mcpServers": {\n\t\t"subagents": {\n\t\t\t"command": "c"\n\t\t},\n\t\t"a": {} // one\n\t}\n}\n',
+    ),
+    "as far in as the others, also where that is odd": (
+        CURSOR,
+        '{\n  "mcpServers": {\n       "a": {}\n  }\n}\n',
+        '{\n  "mcpServers": {\n       "subagents": {\n         "command": "c"\n       },\n       "a": {}\n  }\n}\n',
     ),
     "behind what is said about the servers": (
         CURSOR,
