@@ -90,7 +90,7 @@ class _Step:
         return replace(Outcome(host=host, file=file, result=result), **more)
 
     def diff(self) -> str:
-        return shown(self.plan.diff(), list(self.given.written.values())) if self.plan else ""
+        return shown(self.plan) if self.plan else ""
 
 
 def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:

@@ -11,9 +11,12 @@ from pathlib import Path
 from platformdirs import user_data_path
 
 from mcp_subagents.errors import ConfigError
+from mcp_subagents.hosts.entries import secrets_in
+from mcp_subagents.hosts.installing import Plan
 from mcp_subagents.hosts.known import HOSTS, Host, named
 from mcp_subagents.hosts.places import project_files
 from mcp_subagents.hosts.receipts import Receipts
+from mcp_subagents.hosts.servers import Servers, read_servers
 from mcp_subagents.hosts.states import NAME, HostState, chosen, found, state_in
 from mcp_subagents.redact import redact
 from mcp_subagents.texts import plain
@@ -116,10 +119,14 @@ def print_json(states: Sequence[HostState], outcomes: Sequence[Outcome]) -> None
     print(json.dumps({"found": looked_at, "hosts": listed}, indent=2, ensure_ascii=False))
 
 
-def shown(diff: str, secrets: Sequence[str]) -> str:
-    """A diff as it can be shown: with no value of `secrets`, and none that looks like a key."""
-    for secret in sorted(secrets, key=len, reverse=True):
-        diff = diff.replace(json.dumps(secret, ensure_ascii=False)[1:-1], "***")
+def shown(plan: Plan) -> str:
+    """The diff of a plan as it can be shown: without values of variables and headers, and whatever looks like a key."""
+    diff = plan.diff()
+    for text in (plan.file.text, plan.after or ""):
+        servers = read_servers(text, plan.host)
+        if isinstance(servers, Servers):
+            for value in [value for entry in servers.entries.values() for value in secrets_in(entry)]:
+                diff = diff.replace(json.dumps(value, ensure_ascii=False), '"***"').replace(f"'{value}'", "'***'")
     return redact(plain(diff))
 
 

@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     planned = [(state, _planned(state, arguments.name)) for state in states]
     if not arguments.hosts:
         planned = [(state, plan) for state, plan in planned if plan is not None and state.standing != "other"]
-    diffs = {state.host.name: shown(plan.diff(), ()) for state, plan in planned if isinstance(plan, Plan)}
+    diffs = {state.host.name: shown(plan) for state, plan in planned if isinstance(plan, Plan)}
     if not arguments.json:
         print_plans([(state, diffs[state.host.name]) for state, plan in planned if isinstance(plan, Plan)])
     if diffs and not (arguments.dry_run or arguments.yes) and not agrees("Write this?"):

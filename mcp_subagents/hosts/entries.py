@@ -12,6 +12,8 @@ KEYS = tuple(provider.variable for provider in PROVIDERS)
 """The variables that hold the keys of models."""
 _SETTINGS = ("MCP_SUBAGENTS_CONFIG", "MCP_SUBAGENTS_STORE", "MCP_SUBAGENTS_MODEL")
 
+_CONFIDENTIAL = ("env", "environment", "headers", "http_headers")
+
 CODEX_STARTUP, CODEX_CALL = 60, 300
 """Seconds. A first start by uvx may have to download; we hand a call back to Codex after 240 seconds."""
 GEMINI_PATIENCE = 600_000
@@ -104,6 +106,13 @@ def merged(old: object, new: Mapping[str, Any]) -> dict[str, Any]:
         if key in given:
             result[key] = given[key]
     return result
+
+
+def secrets_in(entry: object) -> list[str]:
+    """What may be secret in an entry, of ours or another: the values of its variables and headers, but references."""
+    given = _mapping(entry)
+    pairs = [pair for key in _CONFIDENTIAL for pair in _mapping(given.get(key)).items()]
+    return [value for name, value in pairs if isinstance(value, str) and value and not _is_reference(name, value)]
 
 
 def _is_reference(name: str, value: object) -> bool:

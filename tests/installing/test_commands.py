@@ -224,8 +224,30 @@ def test_a_key_is_copied_only_when_asked_and_never_shown(
     assert main(["install", "claude-desktop", "--yes", "--copy-keys"]) == 0
     assert server(file)["env"] == {"OPENAI_API_KEY": "plain as day"}
     assert main(["install", "claude-desktop", "--yes", "--copy-keys", "--env", "A=b"]) == 0
-    assert "plain as day" not in capsys.readouterr().out
+    assert main(["uninstall", "claude-desktop", "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "plain as day" not in said
+    assert '-        "OPENAI_API_KEY": "***"' in said
     assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize(
+    ("host", "file", "text"),
+    [
+        ("cursor", ".cursor/mcp.json", '{\n "mcpServers": {\n  "a": {"env": {"A": "sesame"}}}}'),
+        ("cursor", ".cursor/mcp.json", '{\n "mcpServers": {\n  "a": {"url": "x", "headers": {"A": "sesame"}}}}'),
+        ("opencode", "opencode/opencode.json", '{\n "mcp": {\n  "a": {"environment": {"A": "sesame"}}}}'),
+        ("codex", ".codex/config.toml", "[mcp_servers.a]\nenv = { A = 'sesame' }\n"),
+    ],
+)
+def test_secrets_of_other_servers_are_not_shown(
+    home: Path, capsys: pytest.CaptureFixture[str], host: str, file: str, text: str
+) -> None:
+    write(home / file, text)
+    assert main(["install", host, "--dry-run"]) == 0
+    said = capsys.readouterr().out
+    assert "sesame" not in said
+    assert "***" in said
 
 
 def test_another_server_of_that_name_is_replaced_by_force_alone_and_comes_back(home: Path) -> None:
