@@ -15,15 +15,15 @@ ORDER = [
     *("config", "modes", "prompts", "delegation", "addresses", "shortening", "arguments", "views", "words"),
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
     *("store", "dispatch", "cancelling", "grace", "past", "ancestry", "budget", "journal", "asking", "nesting"),
-    *("parking", "model_addresses", "models", "outputs", "equipment", "agents", "runner", "transcripts", "waking"),
-    *("housekeeping", "unfit", "standing", "looking", "dispatching", "engine", "stopping", "server", "hosts"),
-    *("cli", "testing", "__main__", "__init__"),
+    *("parking", "model_addresses", "models", "probing", "outputs", "equipment", "agents", "runner", "transcripts"),
+    *("waking", "housekeeping", "unfit", "standing", "looking", "dispatching", "engine", "stopping", "server", "hosts"),
+    *("doctor", "cli", "testing", "__main__", "__init__"),
 ]
 """A part imports only from parts before it."""
 
 AGENTS = {
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
-    *("past", "budget", "journal", "asking", "nesting", "parking", "model_addresses", "models", "outputs"),
+    *("past", "budget", "journal", "asking", "nesting", "parking", "model_addresses", "models", "probing", "outputs"),
     *("equipment", "agents", "runner", "transcripts", "testing"),
 }
 DOORS = {

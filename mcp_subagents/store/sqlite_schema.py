@@ -35,11 +35,11 @@ def migrate(db: Database, path: Path) -> None:
         StoreTooNew: it was written by a later version.
         StoreError: it belongs to another program.
     """
-    if _version(db, path) == len(migrations()):
+    if version_of(db, path) == len(migrations()):
         return
     db.run("BEGIN IMMEDIATE")
     try:
-        for migration in migrations()[_version(db, path) :]:
+        for migration in migrations()[version_of(db, path) :]:
             db.run(migration)
         db.run(f"PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {len(migrations())}; COMMIT")
     except BaseException:
@@ -47,8 +47,8 @@ def migrate(db: Database, path: Path) -> None:
         raise
 
 
-def _version(db: Database, path: Path) -> int:
-    """How many migrations the file has seen."""
+def version_of(db: Database, path: Path) -> int:
+    """How many migrations the file has seen. Raises: `StoreError`."""
     [(version, application, objects)] = db.rows(_IDENTITY)
     if application != APPLICATION_ID and (application or version or objects):
         raise StoreError(f"{path} is the database of another program. Name another file for the store.")

@@ -1,0 +1,128 @@
+"""What a host's entry for our server says, and what can be told of it without starting anything."""
+
+import os
+import re
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path, PureWindowsPath
+from typing import Any, cast
+
+from mcp_subagents.doctor.findings import Finding, problem, warning
+from mcp_subagents.hosts import Host, Launch
+
+_REFERENCE = re.compile(r"\$\{(?:env:)?(?P<name>\w+)(?P<default>:-[^}]*)?\}|\{env:(?P<braced>\w+)\}")
+_BARE_REFERENCE = re.compile(r"\$(?P<name>[A-Za-z_]\w*)")
+"""As Gemini CLI writes it."""
+_FETCHERS = frozenset({"uvx", "uv", "pipx", "npx", "docker"})
+"""Commands that may first download what they start."""
+_HANDED_ON = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER", "APPDATA", "LOCALAPPDATA")
+_HANDED_ON_TOO = ("PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE", "PATHEXT")
+"""What a server gets of the environment of a host that does not hand it on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An entry for our server in the file of a host."""
+
+    host: Host
+    name: str
+    launch: Launch
+    data: Mapping[str, Any]
+
+    @property
+    def told(self) -> str:
+        return f"{self.host.title} ({self.name})"
+
+    @property
+    def given(self) -> Mapping[str, str]:
+        """The variables that it sets, as they are written."""
+        found: object = self.data.get("env") or self.data.get("environment")
+        return (
+            {str(key): str(value) for key, value in cast("dict[Any, Any]", found).items()}
+            if isinstance(found, dict)
+            else {}
+        )
+
+    @property
+    def passed(self) -> Sequence[str]:
+        """The variables that Codex is to pass on."""
+        found: object = self.data.get("env_vars")
+        return [str(each) for each in cast("list[Any]", found)] if isinstance(found, list) else []
+
+    @property
+    def fetches(self) -> bool:
+        return PureWindowsPath(self.launch.command).name.removesuffix(".exe") in _FETCHERS
+
+    def references(self) -> Sequence[str]:
+        """The variables that it takes from the host's environment, but for those with a default."""
+        names = [name for text in [*self.given.values(), *self.launch.args] for name in self._named_in(text)]
+        return list(dict.fromkeys([*names, *self.passed]))
+
+    def _named_in(self, text: str) -> Iterable[str]:
+        for match in _REFERENCE.finditer(text):
+            if not match["default"]:
+                yield match["name"] or match["braced"]
+        if self.host.reference == "$%s":
+            yield from (match["name"] for match in _BARE_REFERENCE.finditer(text))
+
+    def environment(self, env: Mapping[str, str]) -> Mapping[str, str]:
+        """What the server would find in its environment, if the host were started in `env`."""
+        names = env.keys() if self.host.hands_on else {*_HANDED_ON, *_HANDED_ON_TOO, *self.passed} & env.keys()
+        given = {key: self._filled(value, env) for key, value in self.given.items()}
+        return {**{name: env[name] for name in names}, **given}
+
+    def _filled(self, text: str, env: Mapping[str, str]) -> str:
+        def value(match: re.Match[str]) -> str:
+            name = match["name"] or match["braced"]
+            return env.get(name) or (match["default"] or ":-")[2:]
+
+        filled = _REFERENCE.sub(value, text)
+        if self.host.reference == "$%s":
+            filled = _BARE_REFERENCE.sub(lambda match: env.get(match["name"], ""), filled)
+        return filled
+
+
+def looked_at(entry: Entry, env: Mapping[str, str]) -> Sequence[Finding]:
+    """What is wrong with an entry, seen from outside: its command, its files, its variables."""
+    return [*_command(entry, env), *_config(entry), *_variables(entry, env)]
+
+
+def _command(entry: Entry, env: Mapping[str, str]) -> Iterable[Finding]:
+    command, again = entry.launch.command, f"mcp-subagents install {entry.host.name}"
+    path = Path(command).expanduser()
+    if shutil.which(str(path), path=entry.environment(env).get("PATH")) is None:
+        if path.is_file():
+            yield problem("hosts", f"{entry.told}: {command} is not executable.", f"chmod +x '{command}'")
+        else:
+            told = f"{entry.told}: it starts {command}, which is not there; its environment may have been deleted."
+            yield problem("hosts", told, f"Install it anew from where mcp-subagents is now: {again}")
+    elif not path.is_absolute() and entry.host.desktop:
+        told = f"{entry.told}: {command!r} is found by PATH here, and an app that is started by a click has another."
+        yield warning("hosts", told, f"Let the entry have the whole path: {again}")
+
+
+def _config(entry: Entry) -> Iterable[Finding]:
+    args = entry.launch.args
+    named = [after for before, after in pairwise(args) if before == "--config"]
+    named += [each.partition("=")[2] for each in args if each.startswith("--config=")]
+    named += [value] if (value := entry.given.get("MCP_SUBAGENTS_CONFIG")) else []
+    for each in named:
+        if "{" in each or "$" in each:
+            continue  # a variable of the host's own
+        path = Path(each).expanduser()
+        again = f"mcp-subagents install {entry.host.name} --config"
+        if not path.is_absolute():
+            told = f"{entry.told}: its configuration {each!r} is looked for wherever the app was started."
+            yield warning("hosts", told, f"Give the whole path: {again} {os.path.abspath(path)}")
+        elif not path.is_file():
+            told = f"{entry.told}: its configuration {each} is not there."
+            yield problem("hosts", told, f"Put the file there, or name another one: {again} FILE")
+
+
+def _variables(entry: Entry, env: Mapping[str, str]) -> Iterable[Finding]:
+    for name in entry.references():
+        if not env.get(name):
+            told = f"{entry.told}: it takes {name} from the environment, and here {name} is not set."
+            yield warning("hosts", told, f"Set {name} where the app gets its environment from: export {name}=...")
