@@ -1,19 +1,12 @@
 """Looks for whatever would keep mcp-subagents from working here, and says what to do about it."""
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from importlib import import_module
 
 import anyio
 
 from mcp_subagents.doctor.circumstances import Circumstances, Options, gathered
-from mcp_subagents.doctor.configuration import agent_files, configuration
 from mcp_subagents.doctor.findings import Finding, Level, Verdict, problem, verdict_on
-from mcp_subagents.doctor.hosts import hosts
-from mcp_subagents.doctor.listening import listening
-from mcp_subagents.doctor.machine import python, sqlite
-from mcp_subagents.doctor.models import models
-from mcp_subagents.doctor.starting import first_response
-from mcp_subagents.doctor.storage import store, tasks
-from mcp_subagents.doctor.tools import tools
 
 __all__ = [
     "CHECKS",
@@ -30,18 +23,29 @@ __all__ = [
 
 Check = Callable[[Circumstances], Awaitable[Iterable[Finding]]]
 
+
+def _in(module: str, name: str) -> Check:
+    """A check, whose module is loaded when it begins: what comes first is told at once, whatever comes later loads."""
+
+    async def check(there: Circumstances) -> Iterable[Finding]:
+        found: Check = getattr(import_module(f"mcp_subagents.doctor.{module}"), name)
+        return await found(there)
+
+    return check
+
+
 CHECKS: Mapping[str, Check] = {
-    "python": python,
-    "sqlite": sqlite,
-    "config": configuration,
-    "agents": agent_files,
-    "store": store,
-    "tasks": tasks,
-    "models": models,
-    "tools": tools,
-    "port": listening,
-    "start": first_response,
-    "hosts": hosts,
+    "python": _in("machine", "python"),
+    "sqlite": _in("machine", "sqlite"),
+    "config": _in("configuration", "configuration"),
+    "agents": _in("configuration", "agent_files"),
+    "store": _in("storage", "store"),
+    "tasks": _in("storage", "tasks"),
+    "models": _in("models", "models"),
+    "tools": _in("tools", "tools"),
+    "port": _in("listening", "listening"),
+    "start": _in("starting", "first_response"),
+    "hosts": _in("hosts", "hosts"),
 }
 """By their subjects. What others depend on comes first."""
 
