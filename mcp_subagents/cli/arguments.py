@@ -77,6 +77,12 @@ def serve_parser() -> argparse.ArgumentParser:
         metavar="serve",
         help="serve; may be left out",
     )
+    add_serving(parser)
+    return parser
+
+
+def add_serving(parser: argparse.ArgumentParser) -> None:
+    """The options of `serve`."""
     add_sources(parser)
     add_store(parser)
     parser.add_argument(
@@ -100,7 +106,6 @@ def serve_parser() -> argparse.ArgumentParser:
         version=f"mcp-subagents {version('mcp-subagents')}",
         help="say which version this is",
     )
-    return parser
 
 
 def add_sources(parser: argparse.ArgumentParser) -> None:

@@ -15,7 +15,6 @@ import anyio
 
 from mcp_subagents.cli.arguments import add_json, add_sources, add_store
 from mcp_subagents.doctor import CHECKS, Check, Circumstances, Finding, Level, Options, examine, gathered, verdict_on
-from mcp_subagents.errors import did_you_mean
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -27,7 +26,8 @@ the configuration, the store and its tasks, models and their keys, tool servers,
 your apps, and how soon a server answers. Every finding comes with its fix.
 
 It changes nothing: tasks are left alone, and a store in use is not locked. Tool
-servers are started for a moment. Models are asked only with --live."""
+servers, and the servers that your apps would start, run for a moment, on a store
+of their own. Models are asked only with --live."""
 
 EPILOG = """\
 exit codes:
@@ -55,8 +55,8 @@ def parser() -> argparse.ArgumentParser:
         "checks",
         nargs="*",
         metavar="CHECK",
-        type=_check,
-        help=f"look at this alone: {', '.join(CHECKS)} (default: all)",
+        choices=tuple(CHECKS),
+        help=f"look at this alone: {', '.join(CHECKS)} (default: all of them)",
     )
     add_sources(command)
     add_store(command)
@@ -70,12 +70,6 @@ def parser() -> argparse.ArgumentParser:
     )
     add_json(command)
     return command
-
-
-def _check(text: str) -> str:
-    if text not in CHECKS:
-        raise argparse.ArgumentTypeError(f"there is no check {text!r}; {did_you_mean(text, CHECKS)}")
-    return text
 
 
 def _seconds(text: str) -> float:

@@ -148,7 +148,7 @@ def test_colour_is_for_terminals_that_want_it(healthy: Path):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (["stor"], "argument CHECK: there is no check 'stor'; did you mean 'store'?"),
+        (["stor"], "argument CHECK: invalid choice: 'stor' (choose from 'python', 'sqlite', "),
         (["--patience", "0"], "'0' is not a number of seconds above 0 and below an hour"),
         (["--patience", "soon"], "'soon' is not a number of seconds"),
     ],
