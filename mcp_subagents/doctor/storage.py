@@ -4,6 +4,7 @@ import os
 import shutil
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import anyio.to_thread
@@ -120,7 +121,7 @@ def _judged(seen: Examination, path: Path, there: Circumstances) -> Iterable[Fin
     others = f", {seen.processes} process{'' if seen.processes == 1 else 'es'} at work" if seen.processes else ""
     yield fine("store", f"{path} is sound: {_count(number, 'task')}, {seen.size / 2**20:.1f} MB{others}.")
     most = there.config.settings.daily_cost_usd
-    if most is not None and seen.spent_today >= most:
+    if most is not None and seen.spent_today >= Decimal(str(most)):
         yield problem(
             "store",
             f"Today's tasks have cost ${seen.spent_today:.2f}, and `daily_cost_usd` allows ${most:.2f}.",
