@@ -39,6 +39,7 @@ exit codes:
 _SYMBOLS = {Level.OK: "\N{CHECK MARK}", Level.WARNING: "!", Level.PROBLEM: "\N{BALLOT X}"}
 _PLAIN_SYMBOLS = {Level.OK: "+", Level.WARNING: "!", Level.PROBLEM: "x"}
 _STYLES = {Level.OK: "green", Level.WARNING: "yellow", Level.PROBLEM: "bold red"}
+_ALL = "all"
 _SUBJECT = max(len(each) for each in CHECKS)
 
 
@@ -55,8 +56,9 @@ def parser() -> argparse.ArgumentParser:
         "checks",
         nargs="*",
         metavar="CHECK",
-        choices=tuple(CHECKS),
-        help=f"look at this alone: {', '.join(CHECKS)} (default: all of them)",
+        choices=(*CHECKS, _ALL),
+        default=_ALL,
+        help=f"look at this alone: {', '.join(CHECKS)} (default: {_ALL})",
     )
     add_sources(command)
     add_store(command)
@@ -92,7 +94,8 @@ def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
         patience=arguments.patience,
     )
     logging.getLogger().addHandler(logging.NullHandler())  # what others would log is found by the checks
-    checks = {name: check for name, check in CHECKS.items() if not arguments.checks or name in arguments.checks}
+    asked = [arguments.checks] if arguments.checks == _ALL else arguments.checks
+    checks = {name: check for name, check in CHECKS.items() if {name, _ALL} & set(asked)}
     found = anyio.run(_json if arguments.json else _told, gathered(options, env), checks)
     return verdict_on(found).exit_code
 

@@ -1,5 +1,6 @@
 """`mcp-subagents doctor` finds every problem that was planted, says it in one line, and says what to do."""
 
+import re
 import sys
 from contextlib import ExitStack
 from itertools import pairwise
@@ -14,6 +15,8 @@ from plants_of_stores import STORES
 from plants_of_tools import TOOLS
 
 from mcp_subagents.cli import main
+from mcp_subagents.cli.commands import COMMANDS
+from mcp_subagents.cli.completion import whole
 
 PLANTS = {**CONFIGURATION, **STORES, **MODELS, **TOOLS, **HOSTS}
 
@@ -35,3 +38,19 @@ def test_doctor_finds(plant: Plant, home: Path, monkeypatch: pytest.MonkeyPatch,
     assert (found[:1], code, printed.err) == ([plant.lines(names)], plant.code, "")
     fix = found[0][1].strip().removeprefix("fix").strip()
     assert lines[-1].endswith(f": {fix}"), "that is the next step"
+
+
+COMMAND_IN_A_FIX = re.compile(r"mcp-subagents (?P<words>\w[\w -]*)")
+PASTED = [
+    words
+    for plant in PLANTS.values()
+    for match in COMMAND_IN_A_FIX.finditer(plant.fix)
+    if (words := match["words"].split()) and words[0] in {*COMMANDS, "tasks"}
+]
+
+
+@pytest.mark.parametrize("words", PASTED, ids=" ".join)
+def test_a_command_to_paste_is_one(words: list[str]):
+    if words[0] not in COMMANDS:
+        pytest.skip(f"there is no {words[0]} yet")
+    assert whole().parse_args(words).command == words[0]
