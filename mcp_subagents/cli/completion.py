@@ -74,6 +74,7 @@ def _actions(tree: argparse.ArgumentParser) -> Iterator[argparse.Action]:
     """All options and arguments, of all commands."""
     for action in tree._actions:  # pyright: ignore[reportPrivateUsage]  # argparse shows them to nobody else
         yield action
-        if isinstance(action.choices, dict):
-            for each in cast("dict[str, argparse.ArgumentParser]", action.choices).values():
+        below: object = action.choices
+        if isinstance(below, dict):
+            for each in cast("dict[str, argparse.ArgumentParser]", below).values():
                 yield from _actions(each)

@@ -73,6 +73,9 @@ def gathered(
             config = sound(config, env)
         except ConfigError as wrong:
             mistakes += str(wrong).splitlines()
+        except Exception as exc:
+            # Whatever is wrong with the folders around us, the rest can still be looked at.
+            mistakes.append(f"The configuration cannot be read: {type(exc).__name__}: {exc}")
     return Circumstances(
         options=options,
         env=env,

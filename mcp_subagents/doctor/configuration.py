@@ -16,6 +16,7 @@ _REMEDIES: Sequence[tuple[str, str]] = (
     (r"^(?P<name>MCP_SUBAGENTS_\w+): ", "Give {name} another value, or do without it: unset {name}"),
     (r"^(?P<name>--\w+): ", "Give {name} another value, or leave it out."),
     (r"there is no such file$", "Name a file that is there, with --config or MCP_SUBAGENTS_CONFIG; or neither."),
+    (r"FileNotFoundError", "Go to a folder that is there, and look again: mcp-subagents doctor"),
     (r"`allow_python_tools: true`", "Write `allow_python_tools: true` into the file, if you trust that code."),
 )
 """What to do about a line that tells of a mistake; the first that fits."""

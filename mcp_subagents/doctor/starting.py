@@ -20,7 +20,7 @@ from mcp_subagents.doctor.circumstances import Circumstances
 from mcp_subagents.doctor.findings import Finding, fine, problem, shown, warning
 
 SLOW = 5.0
-"""Seconds. Apps wait for ten or more, and on a busy day everything takes twice as long."""
+"""Seconds. Some apps wait for ten, and on a busy day everything takes twice as long."""
 _LONGEST_ANSWER = 2**20
 _PARTING = 5.0
 """Seconds for a server to leave by itself, with all that it has started."""

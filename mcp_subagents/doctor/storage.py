@@ -14,7 +14,7 @@ from mcp_subagents.doctor.circumstances import Circumstances
 from mcp_subagents.doctor.findings import Finding, fine, problem, warning
 from mcp_subagents.errors import StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
 from mcp_subagents.store.mounts import network_file_system
-from mcp_subagents.store.sqlite_examination import Examination, Idle, examine
+from mcp_subagents.store.sqlite_examination import Examination, Idle, Look, examine
 from mcp_subagents.store.sqlite_file import default_path
 
 LEAST_ROOM, LITTLE_ROOM = 20 * 2**20, 500 * 2**20
@@ -53,9 +53,10 @@ def _store(path: Path, there: Circumstances) -> list[Finding]:
     return [*found, *_judged(seen, path, there)]
 
 
-def _examined(path: Path, there: Circumstances) -> Examination:
+def _examined(path: Path, there: Circumstances, thorough: bool = True) -> Examination:
     assert there.config is not None, "only a configuration says where the store is"
-    return examine(path, datetime.now(UTC), dead_after=timedelta(seconds=there.config.settings.dead_after))
+    dead_after = timedelta(seconds=there.config.settings.dead_after)
+    return examine(path, Look(now=datetime.now(UTC), dead_after=dead_after, thorough=thorough))
 
 
 def _nearest(path: Path) -> Path:
@@ -118,7 +119,7 @@ def _judged(seen: Examination, path: Path, there: Circumstances) -> Iterable[Fin
         yield fine("store", f"{path} is sound; the next server that starts brings it up to date.")
         return
     number = sum(seen.tasks.values())
-    others = f", {seen.processes} process{'' if seen.processes == 1 else 'es'} at work" if seen.processes else ""
+    others = _used_by(seen.processes, users_of(path))
     yield fine("store", f"{path} is sound: {_count(number, 'task')}, {seen.size / 2**20:.1f} MB{others}.")
     most = there.config.settings.daily_cost_usd
     if most is not None and seen.spent_today >= Decimal(str(most)):
@@ -129,13 +130,35 @@ def _judged(seen: Examination, path: Path, there: Circumstances) -> Iterable[Fin
         )
 
 
+def users_of(path: Path, processes: Path = Path("/proc")) -> list[int]:
+    """The ids of the other processes that have the file open, as far as Linux shows them to this user."""
+    found: set[int] = set()
+    for link in processes.glob("[0-9]*/fd/*"):
+        try:
+            is_it = link.samefile(path)
+        except OSError:
+            continue  # it has just ended, or is not ours to look at
+        if is_it:
+            found.add(int(link.parts[-3]))
+    return sorted(found - {os.getpid()})
+
+
+def _used_by(at_work: Sequence[int], users: Sequence[int]) -> str:
+    """Who uses the store: those at work, and those that have it open with nothing to do."""
+    idle = [each for each in users if each not in at_work]
+    told = [(at_work, "at work"), (idle, "waiting for work")]
+    return "".join(
+        f", {_count(len(each), 'process', 'es')} {what} ({', '.join(map(str, each))})" for each, what in told if each
+    )
+
+
 async def tasks(there: Circumstances) -> Iterable[Finding]:
     """The tasks that wait for somebody: an answer, or a process that can run them."""
     path = path_of(there)
     if path is None or not path.is_file():
         return ()
     try:
-        seen = await anyio.to_thread.run_sync(_examined, path, there, abandon_on_cancel=True)
+        seen = await anyio.to_thread.run_sync(_examined, path, there, False, abandon_on_cancel=True)
     except StoreError:
         return ()  # told by the check of the store
     return [*_asking(seen), *_idle(seen)]
@@ -175,5 +198,5 @@ def _named(idle: Sequence[Idle]) -> str:
     return f"Task {names} is" if len(idle) == 1 else f"Tasks {names}{more} are"
 
 
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+def _count(number: int, what: str, plural: str = "s") -> str:
+    return f"{number} {what}{'' if number == 1 else plural}"

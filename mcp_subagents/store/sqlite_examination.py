@@ -1,4 +1,4 @@
-"""A look at a store's file from outside: it takes no lock that others would notice, and leaves everything as it is."""
+"""A look at a store's file from outside: it holds up nobody who works on it, and changes nothing in it."""
 
 from collections.abc import Mapping
 from contextlib import closing
@@ -20,7 +20,7 @@ from mcp_subagents.store.sqlite_trouble import is_damage, store_error
 from mcp_subagents.types import TaskStatus
 
 _STATUSES = "SELECT status, count(*) FROM task GROUP BY status"
-_ALIVE = "SELECT count(*) FROM process WHERE beat BETWEEN ? AND ?"
+_ALIVE = "SELECT id FROM process WHERE beat BETWEEN ? AND ? ORDER BY id"
 _ASKING = """
 SELECT id, subagent, due_at FROM task INDEXED BY task_waiting
 WHERE status = 'waiting_for_answer' AND parent_id IS NULL AND EXISTS (
@@ -75,14 +75,27 @@ class Examination:
     is_older: bool = False
     """An earlier version of mcp-subagents wrote it; it is brought up to date when it is next opened."""
     tasks: Mapping[TaskStatus, int]
-    processes: int = 0
-    """Those that have given a sign of life just now; one that has nothing to do gives none."""
+    processes: tuple[int, ...] = ()
+    """The ids of those that have given a sign of life just now; one that has nothing to do gives none."""
     asking: tuple[Asking, ...] = ()
     due: tuple[Idle, ...] = ()
-    """Queued since `grace` ago, and still not started."""
+    """Queued for longer than the grace, and still not started."""
     left: tuple[Idle, ...] = ()
     """Running, as far as is known, in a process that is gone."""
     spent_today: Decimal = Decimal(0)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Look:
+    """How to look at a store."""
+
+    now: datetime
+    dead_after: timedelta
+    """Without a sign of life, after which a process counts as lost."""
+    grace: timedelta = timedelta(minutes=1)
+    """In which a queued task should have been started."""
+    thorough: bool = True
+    """Whether to see, too, if all of it is what was written, which takes a while."""
 
 
 def sqlite_version() -> tuple[int, ...]:
@@ -90,9 +103,7 @@ def sqlite_version() -> tuple[int, ...]:
     return tuple(int(part) for part in apsw.sqlite_lib_version().split("."))
 
 
-def examine(
-    path: Path, now: datetime, *, dead_after: timedelta, grace: timedelta = timedelta(minutes=1)
-) -> Examination:
+def examine(path: Path, look: Look) -> Examination:
     """Look at the store at `path`, which exists, whoever uses it meanwhile.
 
     Raises:
@@ -103,12 +114,12 @@ def examine(
     """
     try:
         try:
-            return _examined(path, now, dead_after, grace, alone=not _is_in_use(path))
+            return _examined(path, look, alone=not _is_in_use(path))
         except (apsw.Error, StoreDamaged, UnicodeDecodeError):
             if not _is_in_use(path):
                 raise
             # Somebody has begun to write while we read without locks: that is no proof of damage.
-            return _examined(path, now, dead_after, grace, alone=False)
+            return _examined(path, look, alone=False)
     except (apsw.Error, UnicodeDecodeError) as exc:
         if is_damage(exc):
             raise StoreDamaged(f"The store {path} is damaged: {exc}.") from exc
@@ -122,7 +133,7 @@ def _is_in_use(path: Path) -> bool:
     return Path(f"{path}-wal").exists()
 
 
-def _examined(path: Path, now: datetime, dead_after: timedelta, grace: timedelta, *, alone: bool) -> Examination:
+def _examined(path: Path, look: Look, *, alone: bool) -> Examination:
     # Alone, nothing is locked, and no file is made beside it; else SQLite reads beside those who write.
     uri = f"file:{quote(str(path.absolute()))}{'?immutable=1' if alone else ''}"
     with closing(Database(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)) as db:
@@ -130,28 +141,30 @@ def _examined(path: Path, now: datetime, dead_after: timedelta, grace: timedelta
         db.run("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON")
         version, size = version_of(db, path), path.stat().st_size
         if version < len(migrations()):
-            if (found := db.value("PRAGMA integrity_check(1)")) != "ok":
+            if look.thorough and (found := db.value("PRAGMA integrity_check(1)")) != "ok":
                 raise StoreDamaged(str(found))
             return Examination(size=size, is_older=True, tasks={})
-        check(db, path)
+        if look.thorough:
+            check(db, path)
         db.run("BEGIN")  # what is told is of one moment
-        return _told(db, size, now, dead_after, grace)
+        return _told(db, size, look)
 
 
-def _told(db: Database, size: int, now: datetime, dead_after: timedelta, grace: timedelta) -> Examination:
-    today = (now.astimezone(UTC).date() - _EPOCH).days
+def _told(db: Database, size: int, look: Look) -> Examination:
+    today = (look.now.astimezone(UTC).date() - _EPOCH).days
     statuses = {TaskStatus(status): number for status, number in db.rows(_STATUSES)}
     asking = tuple(Asking(task_id, name, moment(until)) for task_id, name, until in db.rows(_ASKING))
     due = tuple(
-        Idle(task_id, name, bool(declared)) for task_id, name, declared in db.rows(_DUE, (micros(now - grace),))
+        Idle(task_id, name, bool(declared))
+        for task_id, name, declared in db.rows(_DUE, (micros(look.now - look.grace),))
     )
     beat = steady_clock()
-    alive = beat - micros_of(dead_after), beat + micros_of(_CLOCKS_APART)
+    alive = beat - micros_of(look.dead_after), beat + micros_of(_CLOCKS_APART)
     left = tuple(Idle(task_id, name, bool(declared)) for task_id, name, declared in db.rows(_LEFT, alive))
     return Examination(
         size=size,
         tasks=statuses,
-        processes=db.value(_ALIVE, alive),
+        processes=tuple(int(process.partition("-")[0]) for (process,) in db.rows(_ALIVE, alive)),
         asking=asking,
         due=due,
         left=left,

@@ -11,7 +11,21 @@ def agents(ground: Ground, name: str, more: str = "") -> None:
     ground.put(".claude/agents/helper.md", AGENT.format(name, more))
 
 
+def vanish(ground: Ground) -> None:
+    """Leave the command in a folder that has been deleted."""
+    folder = ground.home / "gone"
+    folder.mkdir()
+    ground.monkeypatch.chdir(folder)
+    folder.rmdir()
+
+
 CONFIGURATION: Plants = {
+    "a folder that was deleted under us": Plant(
+        check="config",
+        plant=vanish,
+        says="problem The configuration cannot be read: FileNotFoundError: [Errno 2] No such file or directory",
+        fix="Go to a folder that is there, and look again: mcp-subagents doctor",
+    ),
     "YAML that is none": Plant(
         check="config",
         plant=lambda ground: ground.put("subagents.yaml", "subagents: [\n"),

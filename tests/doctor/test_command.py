@@ -4,6 +4,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import struct
 import subprocess
 import sys
@@ -45,15 +46,17 @@ def run(*arguments: str, **more: Any) -> "subprocess.CompletedProcess[str]":
 def test_a_healthy_machine_has_no_problem(healthy: Path):
     done = run()
     *lines, blank, last = done.stdout.splitlines()
-    assert (done.returncode, done.stderr, blank, last) == (0, "", "", "Nothing stands in the way.")
-    assert {line[:10] for line in lines} == {"\N{CHECK MARK} ok      "}
+    assert (done.returncode, done.stderr, blank) == (0, "", "")
+    assert last.startswith("Nothing stands in the way")
+    lines = [line for line in lines if not line.startswith(" ")]  # the fix, where a busy machine is slow
+    assert {line[:10] for line in lines[:6]} == {"\N{CHECK MARK} ok      "}
     subjects = [line[11:17].strip() for line in lines]
     assert subjects == ["python", "sqlite", "config", "store", "models", "tools", "start", "hosts"]
     assert lines[2].endswith("subagents.yaml; 1 subagent: helper.")
     assert lines[3].endswith(f"{healthy}/mcp-subagents/tasks.db is not there yet; it is made with the first task.")
     assert lines[5].endswith("bench (helper): started, 9 tools.")
-    assert "The server answers" in lines[6]
-    assert "Cursor (subagents): its server answers after" in lines[7]
+    assert re.search(r"The server (answers|takes) \d", lines[6])
+    assert re.search(r"Cursor \(subagents\): its server (answers after|takes) \d", lines[7])
     assert not (healthy / "mcp-subagents").exists(), "it was looked at, and nothing was made"
 
 

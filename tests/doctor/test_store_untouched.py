@@ -8,18 +8,19 @@ import anyio
 import anyio.to_thread
 import pytest
 from paperwork import add, start, task
+from processes import started
 
 from mcp_subagents.cli import main
 from mcp_subagents.errors import StoreError
 from mcp_subagents.store.sqlite import open_sqlite
-from mcp_subagents.store.sqlite_examination import Examination, examine
+from mcp_subagents.store.sqlite_examination import Examination, Look, examine
 from mcp_subagents.types import TaskStatus
 
 DEAD_AFTER = timedelta(seconds=3)
 
 
 def seen(path: Path) -> Examination:
-    return examine(path, datetime.now(UTC), dead_after=DEAD_AFTER)
+    return examine(path, Look(now=datetime.now(UTC), dead_after=DEAD_AFTER))
 
 
 def contents(folder: Path) -> dict[str, tuple[bytes, int]]:
@@ -56,7 +57,7 @@ async def test_a_store_in_use_is_seen_as_it_is_and_can_be_written_meanwhile(tmp_
             found = await anyio.to_thread.run_sync(seen, tmp_path / "tasks.db")
             await add(store, task("t3"))
     assert found.tasks == {TaskStatus.PENDING: 1, TaskStatus.RUNNING: 1}
-    assert (found.processes, found.left, [each.task_id for each in found.due]) == (1, (), ["t2"])
+    assert (found.processes, found.left, [each.task_id for each in found.due]) == ((os.getpid(),), (), ["t2"])
 
 
 @pytest.mark.usefixtures("home")
@@ -69,6 +70,17 @@ async def test_a_damaged_store_is_told_and_not_moved_away(home: Path, capsys: py
     with anyio.fail_after(20):
         assert await anyio.to_thread.run_sync(main, ["doctor", "store", "tasks", "--store", str(path)]) == 1
     assert contents(home) == before
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only Linux shows who has a file open")
+async def test_a_server_that_waits_for_work_is_seen(home: Path, capsys: pytest.CaptureFixture[str]):
+    path = home / "tasks.db"
+    async with started("-m", "mcp_subagents", "--store", str(path)) as host:
+        await host.shake_hands()
+        assert await anyio.to_thread.run_sync(main, ["doctor", "store", "--store", str(path)]) == 0
+        # The handshake is answered by then, and the store was opened before it.
+        assert f", 1 process waiting for work ({host.process.pid})." in capsys.readouterr().out
 
 
 def test_a_folder_that_cannot_be_written_is_told(home: Path, capsys: pytest.CaptureFixture[str]):
