@@ -47,7 +47,7 @@ class Entry:
 
     @property
     def passed(self) -> Sequence[str]:
-        """The variables that Codex is to pass on."""
+        """The variables that Codex is to pass on, if they are set."""
         found: object = self.data.get("env_vars")
         return [str(each) for each in cast("list[Any]", found)] if isinstance(found, list) else []
 
@@ -55,10 +55,18 @@ class Entry:
     def fetches(self) -> bool:
         return PureWindowsPath(self.launch.command).name.removesuffix(".exe") in _FETCHERS
 
+    @property
+    def configs(self) -> Sequence[str]:
+        """The configuration that it names, if any."""
+        args = self.launch.args
+        named = [after for before, after in pairwise(args) if before == "--config"]
+        named += [each.partition("=")[2] for each in args if each.startswith("--config=")]
+        return named or ([value] if (value := self.given.get("MCP_SUBAGENTS_CONFIG")) else [])
+
     def references(self) -> Sequence[str]:
         """The variables that it takes from the host's environment, but for those with a default."""
-        names = [name for text in [*self.given.values(), *self.launch.args] for name in self._named_in(text)]
-        return list(dict.fromkeys([*names, *self.passed]))
+        texts = [*self.given.values(), *self.launch.args]
+        return list(dict.fromkeys(name for text in texts for name in self._named_in(text)))
 
     def _named_in(self, text: str) -> Iterable[str]:
         for match in _REFERENCE.finditer(text):
@@ -104,11 +112,7 @@ def _command(entry: Entry, env: Mapping[str, str]) -> Iterable[Finding]:
 
 
 def _config(entry: Entry) -> Iterable[Finding]:
-    args = entry.launch.args
-    named = [after for before, after in pairwise(args) if before == "--config"]
-    named += [each.partition("=")[2] for each in args if each.startswith("--config=")]
-    named += [value] if (value := entry.given.get("MCP_SUBAGENTS_CONFIG")) else []
-    for each in named:
+    for each in entry.configs:
         if "{" in each or "$" in each:
             continue  # a variable of the host's own
         path = Path(each).expanduser()
@@ -126,3 +130,17 @@ def _variables(entry: Entry, env: Mapping[str, str]) -> Iterable[Finding]:
         if not env.get(name):
             told = f"{entry.told}: it takes {name} from the environment, and here {name} is not set."
             yield warning("hosts", told, f"Set {name} where the app gets its environment from: export {name}=...")
+
+
+def unseen_keys(entry: Entry, env: Mapping[str, str], keys: Sequence[str]) -> Iterable[Finding]:
+    """The keys that are set here, and that a server which the host starts would not find."""
+    if missing := [name for name in keys if not entry.environment(env).get(name)]:
+        names = ", ".join(missing)
+        # A file that can name no variable has to hold the key itself, which is for its owner to say.
+        copying = " --copy-keys" if entry.host.reference is None else ""
+        yield warning(
+            "hosts",
+            f"{entry.told}: its server will not see {names}, which the models of your subagents need.",
+            f"Put {names} under `env` of the entry, or let this do it: "
+            f"mcp-subagents install {entry.host.name}{copying}",
+        )

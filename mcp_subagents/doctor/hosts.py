@@ -2,13 +2,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, cast
 
 import anyio.to_thread
 
 from mcp_subagents.doctor.circumstances import Circumstances
-from mcp_subagents.doctor.entries import Entry, looked_at
+from mcp_subagents.doctor.entries import Entry, looked_at, unseen_keys
 from mcp_subagents.doctor.findings import Finding, Level, fine, problem, warning
+from mcp_subagents.doctor.models import keys_in_use
 from mcp_subagents.doctor.starting import SLOW, Greeting, Silence, greeted
 from mcp_subagents.hosts import HostState, Launch, found
 from mcp_subagents.hosts.files import look
@@ -16,6 +18,9 @@ from mcp_subagents.hosts.launches import launch_in
 from mcp_subagents.hosts.servers import Servers, read_servers
 
 _NAME = "mcp-subagents"
+
+_Heard = dict[tuple[Launch, frozenset[tuple[str, str]]], Greeting | Silence]
+"""What came of starting a server in an environment: hosts that do the same need not do it twice."""
 
 
 async def hosts(there: Circumstances) -> Iterable[Finding]:
@@ -27,7 +32,7 @@ async def hosts(there: Circumstances) -> Iterable[Finding]:
             fine("hosts", f"None of the apps that are known is here: {', '.join(each.host.title for each in states)}.")
         ]
     told: list[Finding] = []
-    heard: dict[Launch, Greeting | Silence] = {}
+    heard: _Heard = {}
     for state in here:
         ours = _ours(state)
         told += _of_file(state, ours)
@@ -68,17 +73,25 @@ def _of_file(state: HostState, ours: Sequence[Entry]) -> Iterable[Finding]:
         yield warning("hosts", told, f"Take one out: mcp-subagents uninstall {name} --name {names[-1]}")
 
 
-async def _of_entry(entry: Entry, there: Circumstances, heard: dict[Launch, Greeting | Silence]) -> Sequence[Finding]:
-    wrong = looked_at(entry, there.env)
+async def _of_entry(entry: Entry, there: Circumstances, heard: _Heard) -> Sequence[Finding]:
+    wrong = [*looked_at(entry, there.env), *_keys(entry, there)]
     if any(each.level is Level.PROBLEM for each in wrong):
         return wrong
     if entry.fetches:
         told = f"{entry.told}: {entry.launch.command} fetches it when it starts, so it was not started here."
         return [*wrong, fine("hosts", told)]
-    if entry.launch not in heard:
-        command = [entry.launch.command, *entry.launch.args]
-        heard[entry.launch] = await greeted(command, entry.environment(there.env), there.options.patience)
-    return [*wrong, judged(entry, heard[entry.launch])]
+    environment = entry.environment(there.env)
+    key = entry.launch, frozenset(environment.items())
+    if key not in heard:
+        heard[key] = await greeted([entry.launch.command, *entry.launch.args], environment, there.options.patience)
+    return [*wrong, judged(entry, heard[key])]
+
+
+def _keys(entry: Entry, there: Circumstances) -> Iterable[Finding]:
+    """Of an entry that has another configuration, nobody here knows which keys it needs."""
+    own = None if there.config is None or there.config.file is None else there.config.file.absolute()
+    if all(Path(each).expanduser() == own for each in entry.configs):
+        yield from unseen_keys(entry, there.env, keys_in_use(there))
 
 
 def judged(entry: Entry, heard: Greeting | Silence) -> Finding:

@@ -41,6 +41,18 @@ async def models(there: Circumstances) -> Iterable[Finding]:
     return found
 
 
+def keys_in_use(there: Circumstances) -> Sequence[str]:
+    """The variables that hold the keys of the models here."""
+    if there.config is None:
+        return ()
+    found: dict[str, None] = {}
+    for address in _users(there.subagents, there.config.model):
+        own = [each.variable for each in PROVIDERS if each.name == provider_of(address.model)]
+        names = [address.api_key_env] if address.api_key_env else [] if address.base_url else own
+        found |= dict.fromkeys(name for name in names if there.env.get(name))
+    return list(found)
+
+
 def _users(subagents: Sequence[SubAgentConfig], default: str | None) -> Mapping[Address, Sequence[str]]:
     """Who uses which model."""
     found: dict[Address, list[str]] = {}

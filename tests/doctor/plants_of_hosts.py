@@ -34,7 +34,22 @@ def not_executable(ground: Ground) -> None:
     cursor(ground, subagents={"command": str(path)})
 
 
+def key_in_the_shell_alone(ground: Ground) -> None:
+    ground.configure(subagents=[{"name": "a", "model": "openai:gpt-5-mini"}])
+    ground.set("OPENAI_API_KEY", "x")
+    ground.put("Claude/claude_desktop_config.json", json.dumps({"mcpServers": {"subagents": OURS}}))
+
+
 HOSTS: Plants = {
+    "a key that is in the shell alone": Plant(
+        check="hosts",
+        plant=key_in_the_shell_alone,
+        says="warning Claude Desktop (subagents): its server will not see OPENAI_API_KEY, which the models of your "
+        "subagents need.",
+        fix="Put OPENAI_API_KEY under `env` of the entry, or let this do it: mcp-subagents install claude-desktop "
+        "--copy-keys",
+        slow=True,
+    ),
     "a command that has vanished": Plant(
         check="hosts",
         plant=lambda ground: cursor(ground, subagents={"command": "/gone/.venv/bin/mcp-subagents"}),

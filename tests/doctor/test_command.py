@@ -17,6 +17,7 @@ import yaml
 from planting import TOOLBENCH
 
 from mcp_subagents.doctor import CHECKS
+from mcp_subagents.hosts import HOSTS
 
 KEY = "sk-" + "s3cretOfOurs" * 2
 COMMAND = [sys.executable, "-m", "mcp_subagents", "doctor"]
@@ -58,6 +59,18 @@ def test_a_healthy_machine_has_no_problem(healthy: Path):
     assert re.search(r"The server (answers|takes) \d", lines[6])
     assert re.search(r"Cursor \(subagents\): its server (answers after|takes) \d", lines[7])
     assert not (healthy / "mcp-subagents").exists(), "it was looked at, and nothing was made"
+
+
+@pytest.mark.slow
+def test_what_install_writes_is_what_doctor_wants(home: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    command = [sys.executable, "-m", "mcp_subagents", "install", *HOSTS, "--yes"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(run("--json", "hosts").stdout)
+    told = [(each["what"].partition(" (subagents): ")[0], each["level"]) for each in report["findings"]]
+    assert dict(told).keys() == {host.title for host in HOSTS.values()}
+    assert (report["problems"], len(told)) == (0, len(HOSTS))
 
 
 @pytest.mark.slow
