@@ -99,12 +99,10 @@ class _Ear(logging.Handler):
 
 @contextmanager
 def _overheard() -> Generator[list[str]]:
-    """What is logged in the block as a warning, or worse, instead of being printed."""
+    """What is logged in the block as a warning, or worse."""
     ear, logger = _Ear(), logging.getLogger("mcp_subagents")
-    propagates, logger.propagate = logger.propagate, False
     logger.addHandler(ear)
     try:
         yield ear.heard
     finally:
         logger.removeHandler(ear)
-        logger.propagate = propagates
