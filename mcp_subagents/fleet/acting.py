@@ -12,6 +12,9 @@ from mcp_subagents.records import Mail, TaskRecord
 from mcp_subagents.store import Store
 from mcp_subagents.types import TaskHandle, TaskStatus, utc_now
 
+NOBODY_THERE = "No server seems to be at work here; the next one, which your app starts or `mcp-subagents serve`,"
+"""To be followed by what it does."""
+
 Now = Callable[[], datetime]
 
 _QUEUED = frozenset({TaskStatus.PENDING, TaskStatus.RETRYING})

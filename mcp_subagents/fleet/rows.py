@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from decimal import Decimal
 
 from mcp_subagents.delegation import Standing
 from mcp_subagents.fleet.durations import age
@@ -9,6 +10,7 @@ from mcp_subagents.fleet.finding import SHORT
 from mcp_subagents.texts import plain
 from mcp_subagents.types import CancelKind, TaskHandle, TaskStatus, TaskUsage
 
+_LEAST_SHOWN = Decimal("0.0001")
 _LONGEST_LOOK = 1_000
 """Characters of a text that one line could show."""
 
@@ -77,6 +79,8 @@ def doing_of(standing: Standing) -> str:
 def cost_of(usage: TaskUsage) -> str:
     """What it cost; where nobody knows the price, the tokens it took."""
     if usage.cost_usd is not None:
+        if 0 < usage.cost_usd < _LEAST_SHOWN:
+            return "<$0.0001"
         return f"${usage.cost_usd:.4f}" if usage.cost_usd < 1 else f"${usage.cost_usd:.2f}"
     return f"{_short(usage.total_tokens)} tok" if usage.total_tokens else "-"
 
