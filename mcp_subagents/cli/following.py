@@ -75,28 +75,28 @@ async def _follow(engine: Engine, task_id: str, screen: Screen, *, interactive: 
 
 async def _until_news(engine: Engine, task_id: str, screen: Screen) -> TaskHandle:
     async with anyio.create_task_group() as group:
-        group.start_soon(_show_live if screen.live else _show_changes, engine, task_id, screen)
+        group.start_soon(_show, engine, task_id, screen, name="progress")
         await engine.wait([task_id])
         group.cancel_scope.cancel()
     return await engine.check(task_id)
 
 
-async def _show_live(engine: Engine, task_id: str, screen: Screen) -> None:
-    while True:
-        screen.show(await _lines(engine, await engine.look(task_id)))
-        await anyio.sleep(_LOOK_EVERY)
+async def _show(engine: Engine, task_id: str, screen: Screen) -> None:
+    """Say how it goes whenever the task or another has changed; and now and then, since not all it does is a change."""
+    async with engine.watch() as changes, anyio.create_task_group() as group:
+        bell = anyio.Event()
 
+        async def ring() -> None:
+            async for _ in changes:
+                bell.set()
 
-async def _show_changes(engine: Engine, task_id: str, screen: Screen) -> None:
-    family = {task_id}
-    async with engine.watch() as changes:
-        screen.show([progress(await engine.look(task_id))])
-        async for task in changes:
-            if task.task_id == task_id and not task.status.is_terminal:
-                screen.show([progress(await engine.look(task_id))])
-            elif task.parent_id in family:
-                family.add(task.task_id)
-                screen.show([_below(await engine.look(task.task_id))])
+        group.start_soon(ring, name="changes")
+        while not (standing := await engine.look(task_id)).handle.status.is_terminal:
+            bell = anyio.Event()
+            screen.show(await _lines(engine, standing))
+            with anyio.move_on_after(_LOOK_EVERY):
+                await bell.wait()
+        group.cancel_scope.cancel()
 
 
 async def _lines(engine: Engine, standing: Standing) -> list[str]:

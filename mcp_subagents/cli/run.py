@@ -38,14 +38,14 @@ FAILED, ASKS = 1, 3
 _CODES = {TaskStatus.COMPLETED: 0, TaskStatus.FAILED: FAILED, TaskStatus.CANCELLED: INTERRUPTED}
 
 DESCRIPTION = """\
-Delegate a task to a subagent, and wait for its result. The result alone goes to
-standard output; how it goes is told on standard error. The task is as durable as
-any: if this terminal is closed, the next server goes on with it."""
+Delegate a task to a subagent, and wait for its result. The result alone goes
+to standard output; how it goes is told on standard error. The task is as
+durable as any: if this terminal is closed, the next server goes on with it."""
 
 EPILOG = """\
-While it runs, Ctrl-C stops the task when its turn is over, with what it has found;
-a second Ctrl-C stops it at once. What it asks, you answer at the prompt; Ctrl-D
-there leaves the question open. Nothing else in the store is worked on from here.
+While it runs, Ctrl-C stops the task when its turn is over, with what it has
+found; a second Ctrl-C stops it at once. What it asks, you answer at the prompt;
+Ctrl-D there leaves the question open. No other task is worked on from here.
 
 exit codes:
   0    completed
@@ -59,7 +59,7 @@ examples:
   mcp-subagents run "Review the last commit." --agent reviewer > review.md
   mcp-subagents run - < task.md
   mcp-subagents run "And what would a fix cost?" --continue 3fQ
-  mcp-subagents tasks watch "$(mcp-subagents run --background "Read it all.")"
+  id=$(mcp-subagents run "Read it all." --background)
 """
 
 

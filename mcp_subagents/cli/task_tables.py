@@ -22,6 +22,7 @@ from mcp_subagents.views import view_of
 NOTHING_YET = 'There are no tasks. Delegate one from your app, or with `mcp-subagents run "..."`.'
 _WIDE = 110
 """Columns from which on there is room for one more column."""
+_NAMES = {"asks ?": "asking"}
 _STYLES = {"running": "bold", "asks ?": "bold magenta", "completed": "green", "failed": "red"}
 
 
@@ -85,7 +86,9 @@ def table(rows: Sequence[Row], width: int) -> Table:
 def footer(found: Sequence[Standing], fleet: Fleet, *, live: bool) -> str:
     """How many there are of each kind, what is not shown, and what can be done."""
     counts = Counter(status_of(each.handle) for each in found if not each.handle.status.is_terminal)
-    said = [f"{number} {status.removesuffix(' ?')}" for status, number in counts.items()] or ["nothing is open"]
+    said = [f"{number} {'asking' if status == 'asks ?' else status}" for status, number in counts.items()] or [
+        "nothing is open"
+    ]
     if fleet.more_open or fleet.more_ended:
         more = [
             f"{number} {kind}" for number, kind in ((fleet.more_open, "open"), (fleet.more_ended, "ended")) if number

@@ -24,13 +24,13 @@ from mcp_subagents.types import TaskStatus
 _LIMIT = 20
 
 DESCRIPTION = """\
-Look at your tasks, whichever app delegated them, and act on them. These commands
-never run a task: that is what servers do, and `mcp-subagents run`."""
+Look at your tasks, whichever app delegated them, and act on them. Nothing here
+runs a task: that is what servers do, and `mcp-subagents run`."""
 
 EPILOG = """\
-An ID may be cut short to its first few characters, as long as they tell it from
-all others. Only `result` counts as reading: an app is not told again of a result
-that you have read here. --help after an action says more of it.
+An ID may be cut short to its first few characters, if they tell it from all
+others. Only `result` counts as reading: what you have read here is not news to
+an app any more. --help after an action says more of it.
 
 examples:
   mcp-subagents tasks list
@@ -53,10 +53,10 @@ _ACTIONS = {
 }
 _EPILOGS = {
     "watch": "Ctrl-C leaves; the tasks go on. Piped, there is a line for each change.\n",
-    "answer": "At a terminal and without TEXT it asks you. - reads the answer from standard input.\n",
+    "answer": "At a terminal and without TEXT it asks you. - reads from standard input.\n",
     "cancel": (
-        "Softly, a task stops when its turn is over, and keeps what it has found. --hard does\n"
-        "not wait for that; what the finished turns have found is kept.\n"
+        "Softly, a task stops when its turn is over, and keeps what it has found. --hard\n"
+        "does not wait for that; what the finished turns have found is kept.\n"
     ),
     "result": (
         "exit codes:\n"
@@ -64,18 +64,23 @@ _EPILOGS = {
         "  1  failed or cancelled; why, and what there is, is on standard error\n"
         "  3  not ended yet\n"
     ),
-    "prune": "Servers do this by themselves, by `retention_days`, which is also what is meant if you do not say.\n",
+    "prune": "Servers do this by themselves, by `retention_days`, which holds here too unless\nyou say otherwise.\n",
 }
 
 
 class _Parser(argparse.ArgumentParser):
-    """Takes ids for what they are: one in 64 begins with a dash, as options do."""
+    """Takes ids for what they are, though one in 64 begins with a dash as options do; and options between words."""
+
+    _at_it = False
 
     # Overloaded there, for namespaces of other types.
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> Any:
-        return super().parse_known_args([_shielded(word) for word in args or ()], namespace)
+        if self._at_it:
+            return super().parse_known_args(args, namespace)
+        self._at_it = True
+        return self.parse_known_intermixed_args([_shielded(word) for word in args or ()], namespace)
 
 
 def _shielded(word: str) -> str:
@@ -173,7 +178,8 @@ def _chosen_action(given: argparse.Namespace, store: Store, config: ServerConfig
         case "cancel":
             return partial(task_deeds.cancel, store, given.tasks, hard=given.hard, as_json=given.json)
         case _:
-            older = given.older_than or timedelta(days=config.settings.retention_days)
+            usual = timedelta(days=config.settings.retention_days)
+            older = usual if given.older_than is None else given.older_than
             return partial(task_deeds.prune, store, older, dry_run=given.dry_run, yes=given.yes, as_json=given.json)
 
 
