@@ -13,6 +13,7 @@ from mcp_subagents.cli.console import console
 from mcp_subagents.cli.printing import print_json
 from mcp_subagents.delegation import Standing
 from mcp_subagents.fleet.choosing import EVERY, Fleet, arranged, chosen, standings
+from mcp_subagents.fleet.finding import SHORT
 from mcp_subagents.fleet.rows import Row, row_of, status_of
 from mcp_subagents.records import TaskRecord
 from mcp_subagents.store import Query, Store
@@ -94,9 +95,8 @@ def footer(found: Sequence[Standing], fleet: Fleet, *, live: bool) -> str:
             f"{number} {kind}" for number, kind in ((fleet.more_open, "open"), (fleet.more_ended, "ended")) if number
         ]
         said.append(f"{' and '.join(more)} not shown" + ("" if live else " (--all)"))
-    asking = next((each for each in found if each.handle.status is TaskStatus.WAITING_FOR_ANSWER), None)
-    if asking is not None:
-        said.append(f"answer: mcp-subagents tasks answer {asking.handle.task_id[:8]}")
     if live:
         said.append("Ctrl-C leaves")
-    return " · ".join(said)
+    asking = next((each for each in found if each.handle.status is TaskStatus.WAITING_FOR_ANSWER), None)
+    hint = "" if asking is None else f"\nanswer: mcp-subagents tasks answer {asking.handle.task_id[:SHORT]}"
+    return " · ".join(said) + hint

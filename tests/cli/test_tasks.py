@@ -82,7 +82,8 @@ don4xYz0  completed  researcher          1   3d  $0.0123  Clean up the title
 can4xYz0  cancelled  reviewer            -   3d        -  Review some of it.
 fai4xYz0  failed     reviewer            1   3d  $0.0123  Review everything.
                                                           It has used up its 2 …
-1 running · 1 pending · 2 asking · answer: mcp-subagents tasks answer ask4xYz0
+1 running · 1 pending · 2 asking
+answer: mcp-subagents tasks answer ask4xYz0
 """
 
 
@@ -95,7 +96,7 @@ def test_list_shows_the_fleet_as_a_table_that_fits_80_columns(tasks: Tasks):
 def test_on_a_wide_terminal_what_they_do_has_a_column_of_its_own(tasks: Tasks, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("COLUMNS", "120")
     _, out, _ = tasks("list")
-    assert len(out.splitlines()) == 10
+    assert len(out.splitlines()) == 11
     assert re.search(r"^run4xYz0 .* Compare caching libraries\. +asking the model", out, re.MULTILINE)
 
 
@@ -118,7 +119,7 @@ def test_list_chooses(tasks: Tasks, words: list[str], shown: list[str], omitted:
 
 def test_list_says_what_it_leaves_out(tasks: Tasks):
     assert lines(tasks("list", "--limit", "3")[1])[-2:] == [
-        "1 running · 1 pending · 1 asking · 1 open and 4 ended not shown (--all) ·",
+        "1 running · 1 pending · 1 asking · 1 open and 4 ended not shown (--all)",
         "answer: mcp-subagents tasks answer ask4xYz0",
     ]
 
