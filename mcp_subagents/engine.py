@@ -19,10 +19,11 @@ from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.delegation import ACTIVE, Standing, Submission, Unread, Waited, require_text
 from mcp_subagents.dispatch import Dispatcher
 from mcp_subagents.dispatching import MakeDispatcher, Now, in_this_process
+from mcp_subagents.ending import cancel_tree
 from mcp_subagents.errors import DailyCostReached, KeyTaken, LeaseLost, NotEnded, UnknownTask
 from mcp_subagents.housekeeping import Housekeeper
 from mcp_subagents.looking import unread
-from mcp_subagents.past import followed_up, stored_history, unfinished
+from mcp_subagents.past import followed_up, stored_history
 from mcp_subagents.prompts import first_prompt
 from mcp_subagents.records import Entry, EntryKind, Mail, TaskRecord
 from mcp_subagents.runner import Attempt, Surroundings
@@ -32,7 +33,6 @@ from mcp_subagents.transcripts import transcript_of
 from mcp_subagents.types import (
     AgentMessage,
     CancelKind,
-    FailureType,
     MessageType,
     TaskHandle,
     TaskStatus,
@@ -296,14 +296,7 @@ class Engine:
 
     async def _cancel(self, task_id: str, kind: CancelKind, owner: str) -> TaskHandle:
         await self._owned(task_id, owner)
-        failure = await unfinished(self._store, task_id, FailureType.CANCELLED, "The task was cancelled.")
-        record = await self._store.change(task_id, moves.cancel(kind, failure, self._now()))
-        if record.handle.status.is_terminal:
-            self._dispatcher.abort(task_id)
-        # From here on it takes no more tasks below it, so that these are all.
-        for child in await self._store.select(Query(parent_id=task_id, statuses=ACTIVE)):
-            await self._cancel(child.task_id, kind, owner)
-        return record.handle
+        return (await cancel_tree(self._store, task_id, kind, self._now, ended=self._dispatcher.abort)).handle
 
     async def history(self, task_id: str, *, owner: str = "local") -> "Sequence[ModelMessage]":
         """All messages of the task's finished turns."""

@@ -11,6 +11,9 @@ SubagentsError
 ├── WrongArguments         the calling model: a tool does not take that
 ├── UnknownSubagent        the calling model: pick another name
 ├── UnknownTask            the calling model: this id was never issued, or its retention has ended
+├── NoTaskLike             who is at the terminal: no id begins like that
+├── SeveralTasksLike       who is at the terminal: give more of the id
+├── NoSuchQuestion         who is at the terminal: answer one of those that are open
 ├── NotWaiting             the calling model: there is no such open question
 ├── TaskEnded              the calling model: the task cannot hear it any more
 ├── NotEnded               the calling model: wait for it, or send it a message
@@ -106,6 +109,39 @@ class UnknownTask(SubagentsError):
     def __init__(self, task_id: str) -> None:
         self.task_id = task_id
         super().__init__(f"There is no task {task_id!r}. `list_active_tasks` lists those that have not ended.")
+
+
+class NoTaskLike(SubagentsError):
+    """No task has an id that begins like that."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        super().__init__(
+            f"There is no task whose id begins with {prefix!r}. `mcp-subagents tasks list --all` lists them all."
+        )
+
+
+class SeveralTasksLike(SubagentsError):
+    """More than one task has an id that begins like that."""
+
+    def __init__(self, prefix: str, task_ids: Sequence[str], more: bool) -> None:
+        self.prefix = prefix
+        named = ", ".join([*task_ids, *(["and more"] if more else [])])
+        super().__init__(f"The ids of several tasks begin with {prefix!r}: {named}. Give more of the one you mean.")
+
+
+class NoSuchQuestion(SubagentsError):
+    """The task has no such open question, or several and none was named."""
+
+    def __init__(self, task_id: str, status: str, question: str, waiting: Sequence[str]) -> None:
+        self.task_id = task_id
+        if not waiting:
+            told = f"Task {task_id!r} asks nothing: it is {status}."
+        else:
+            wrong = f"has no open question {question!r}" if question else "has several questions open"
+            choices = "; ".join(f"{number}: {text}" for number, text in enumerate(waiting, start=1))
+            told = f"Task {task_id!r} {wrong}. Name one with --question and its number: {choices}"
+        super().__init__(told)
 
 
 class NotWaiting(SubagentsError):

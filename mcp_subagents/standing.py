@@ -20,8 +20,11 @@ _DEEDS = frozenset(EntryKind) - {EntryKind.EVENT}
 """What a task does itself; the rest is between it and its host."""
 
 
-async def standing_of(store: Store, record: TaskRecord) -> Standing:
-    """How a task stands, with what it is doing, its place in the queue, and what it has used with all below it."""
+async def standing_of(store: Store, record: TaskRecord, *, with_place: bool = True) -> Standing:
+    """How a task stands, with what it is doing, its place in the queue, and what it has used with all below it.
+
+    To find the place of one task is quick, that of thousands is not: a long list goes without.
+    """
     handle = record.handle
     usage = (await spent_by(store, record)).usage
     if handle.status is TaskStatus.RUNNING:
@@ -29,7 +32,7 @@ async def standing_of(store: Store, record: TaskRecord) -> Standing:
     if handle.status is TaskStatus.PENDING and record.tree is not None and record.tree.awaited:
         return Standing(handle=handle, doing="waiting for its subagents", usage=usage)
     queued = handle.status in (TaskStatus.PENDING, TaskStatus.RETRYING)
-    position = await store.queue_position(handle.task_id) if queued else None
+    position = await store.queue_position(handle.task_id) if queued and with_place else None
     return Standing(handle=handle, doing=_AT_REST[handle.status], queue_position=position, usage=usage)
 
 

@@ -16,8 +16,8 @@ ORDER = [
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
     *("store", "dispatch", "cancelling", "grace", "past", "ancestry", "budget", "journal", "asking", "nesting"),
     *("parking", "model_addresses", "models", "probing", "outputs", "equipment", "agents", "runner", "transcripts"),
-    *("waking", "housekeeping", "unfit", "standing", "looking", "dispatching", "engine", "stopping", "server", "hosts"),
-    *("doctor", "cli", "testing", "__main__", "__init__"),
+    *("waking", "housekeeping", "unfit", "standing", "looking", "fleet", "dispatching", "ending", "engine", "errand"),
+    *("stopping", "server", "hosts", "doctor", "cli", "testing", "__main__", "__init__"),
 ]
 """A part imports only from parts before it."""
 

@@ -35,6 +35,8 @@ COMMANDS: Mapping[str, Command] = {
     "agents": Command("the subagents of a server here, and what became of agent files", "agents"),
     "install": Command("add this server to the apps on this machine", "install"),
     "uninstall": Command("take it out of them again", "uninstall"),
+    "run": Command("delegate a task from here, and wait for its result", "run"),
+    "tasks": Command("look at tasks, answer them, steer them, stop them", "tasks"),
     "doctor": Command("whatever would keep it from working here, and what to do about it", "doctor"),
     "schema": Command("the JSON schema of subagents.yaml, for editors", "schema"),
     "completion": Command("what your shell needs to complete all this", "completion"),

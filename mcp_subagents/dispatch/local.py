@@ -11,7 +11,7 @@ from anyio.abc import TaskGroup
 from mcp_subagents.dispatch import Execute
 from mcp_subagents.errors import StoreError
 from mcp_subagents.records import TaskRecord
-from mcp_subagents.store import Capacity, Store
+from mcp_subagents.store import Capacity, Claim, Store
 
 logger = logging.getLogger(__name__)
 
@@ -87,7 +87,7 @@ class LocalDispatcher:
             return _LONGEST_NAP
         now = self._now()
         try:
-            claim = await self._store.claim(self.capacity(free), now)
+            claim = await self._claim(free, now)
         except StoreError as exc:
             logger.error("cannot look for due tasks, trying again: %s", exc)
             return _TROUBLE_NAP
@@ -102,6 +102,10 @@ class LocalDispatcher:
         if claim.next_due_at is None:
             return _LONGEST_NAP
         return min(max((claim.next_due_at - now).total_seconds(), 0.001), _LONGEST_NAP)
+
+    async def _claim(self, most: int, now: datetime) -> Claim:
+        """Start up to `most` due tasks, whosever they are."""
+        return await self._store.claim(self.capacity(most), now)
 
     async def _run(self, record: TaskRecord, execute: Execute) -> None:
         scope = self._running[record.task_id]

@@ -19,7 +19,7 @@ from mcp_subagents.config.spec import SubAgentSpec
 from mcp_subagents.config.stores import SQLITE, located
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.equipment.soundness import require_sound
-from mcp_subagents.prompts import DEFAULT_GENERAL_PURPOSE_DESCRIPTION
+from mcp_subagents.prompts import GENERAL_PURPOSE
 from mcp_subagents.server.calls import DeliverySettings
 from mcp_subagents.server.cancels import Cancels
 from mcp_subagents.server.desk import Desk
@@ -45,10 +45,6 @@ __all__ = ["DeliverySettings", "create_server"]
 
 _LONGEST_FORM = 24 * 3600.0
 """Seconds that a user may take to fill in a form."""
-
-GENERAL_PURPOSE = SubAgentConfig(
-    name="general-purpose", description=DEFAULT_GENERAL_PURPOSE_DESCRIPTION, instructions=""
-)
 
 
 def create_server(

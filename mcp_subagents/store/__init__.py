@@ -57,6 +57,9 @@ class Query:
     unread: bool | None = None
     on_top: bool = False
     """Only tasks of hosts, and none that a subagent has delegated."""
+    prefix: str = ""
+    """How their ids begin."""
+    ended_before: datetime | None = None
     limit: int = sys.maxsize
     newest_first: bool = False
 

@@ -14,7 +14,7 @@ from mcp_subagents.errors import IllegalTransition, LeaseLost, TooManyTasks, Unk
 from mcp_subagents.records import PRIORITY_ORDER, Entry, EntryKind, Lease, Move, TaskRecord
 from mcp_subagents.store import NOBODY, Capacity, Claim, Query
 from mcp_subagents.store.watching import Changes, Watchers
-from mcp_subagents.types import TaskStatus
+from mcp_subagents.types import TaskHandle, TaskStatus
 
 QUEUED = frozenset({TaskStatus.PENDING, TaskStatus.RETRYING})
 
@@ -175,4 +175,10 @@ def _matches(record: TaskRecord, query: Query) -> bool:
         and (query.parent_id is None or handle.parent_id == query.parent_id)
         and not (query.on_top and handle.parent_id is not None)
         and (query.unread is None or record.unread == query.unread)
+        and handle.task_id.startswith(query.prefix)
+        and (query.ended_before is None or _ended_before(handle, query.ended_before))
     )
+
+
+def _ended_before(handle: TaskHandle, moment: datetime) -> bool:
+    return handle.completed_at is not None and handle.completed_at < moment

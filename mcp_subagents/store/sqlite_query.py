@@ -4,8 +4,13 @@ from typing import Any
 
 from mcp_subagents.records import EntryKind
 from mcp_subagents.store import Query
-from mcp_subagents.store.sqlite_rows import tasks
+from mcp_subagents.store.sqlite_rows import micros, tasks
 from mcp_subagents.types import TaskStatus
+
+_LAST = "\U0010ffff"
+"""Comes after whatever an id may go on with."""
+_BY_ID = "sqlite_autoindex_task_1"
+"""SQLite's own name for the index that keeps ids unique."""
 
 
 def selection(query: Query) -> tuple[str, list[Any]]:
@@ -28,7 +33,14 @@ def literals(values: frozenset[TaskStatus] | frozenset[EntryKind]) -> str:
 
 
 def _where(query: Query) -> tuple[str, list[Any]]:
-    given: list[tuple[str, Any]] = [("task.owner = ?", query.owner), ("task.parent_id = ?", query.parent_id)]
+    ended_before = None if query.ended_before is None else micros(query.ended_before)
+    given: list[tuple[str, Any]] = [
+        ("task.owner = ?", query.owner),
+        ("task.parent_id = ?", query.parent_id),
+        ("task.id >= ?", query.prefix or None),
+        ("task.id < ?", f"{query.prefix}{_LAST}" if query.prefix else None),
+        ("task.completed_at < ?", ended_before),
+    ]
     conditions = [condition for condition, value in given if value is not None]
     if query.statuses is not None:
         conditions.append(f"task.status IN ({literals(query.statuses)})")
@@ -46,6 +58,10 @@ def _index(query: Query) -> str:
 
     Ended tasks are many, and what is open, unread or below one parent is little.
     """
+    if query.prefix:
+        return _BY_ID
+    if query.ended_before is not None:
+        return "task_ended"
     if query.parent_id is not None:
         return "task_parent"
     if query.unread:

@@ -487,6 +487,14 @@ async def test_tasks_are_listed_by_everything_that_is_given(store: Store):
         Query(unread=True): ["t4"],
         Query(unread=True, owner="else"): [],
         Query(unread=False, owner="local"): ["t1", "t3"],
+        Query(prefix="t"): ["t1", "t2", "t3", "t4"],
+        Query(prefix="t2"): ["t2"],
+        Query(prefix="T"): [],
+        Query(prefix="t", owner="local", statuses=active): ["t1", "t3"],
+        Query(prefix="t", parent_id="t1"): ["t3"],
+        Query(ended_before=NOW): [],
+        Query(ended_before=NOW + MINUTE): ["t4"],
+        Query(ended_before=NOW + MINUTE, owner="else"): [],
     }
 
     assert {query: ids(await store.select(query)) for query in expected} == expected

@@ -171,6 +171,7 @@ async def everything(store: Store) -> dict[str, Any]:
         Query(owner="local", unread=True),
         Query(on_top=True),
         Query(parent_id="t0"),
+        Query(prefix="t1"),
         *(Query(statuses=frozenset({status})) for status in TaskStatus),
         Query(owner="else", statuses=frozenset({TaskStatus.PENDING, TaskStatus.RUNNING, TaskStatus.RETRYING})),
     ]
