@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := all
-.PHONY: all check fast test coverage tools crash fuzz soak bench schema lint types format clean help
+.PHONY: all check fast test coverage tools crash fuzz soak bench schema bundle lint types format clean help
 
 all: lint types test  ## what CI runs
 
@@ -40,6 +40,9 @@ bench: $(READY)  ## what the engine costs beside the bare agent, and how soon th
 
 schema: $(READY)  ## write the JSON schema of subagents.yaml again
 	$(BIN)/python -c 'from mcp_subagents.config import schema; schema.SHIPPED.write_text(schema.generated(), "utf-8")'
+
+bundle: $(READY)  ## dist/mcp-subagents.mcpb, which apps install with a click
+	PYTHONPATH=tests/conformance $(BIN)/python bundle/pack.py
 
 lint: $(READY)  ## ruff: rules and formatting
 	$(BIN)/ruff check .
