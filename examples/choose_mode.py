@@ -3,6 +3,8 @@
 One line per task: the mode that is chosen, the subagent, and why. The last three show the precedence: the caller's word
 beats the subagent's preference, which beats what the task is like.
 
+Run it: python examples/choose_mode.py
+
 Prints:
 
     sync   helper     a quick lookup

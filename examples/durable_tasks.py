@@ -4,6 +4,8 @@ An engine takes on two tasks. The postman sends a letter and is then slow to rep
 engine is stopped there, as when a host closes its server. Another engine on the same file goes on with both: the
 question is still open, its answer reaches the clerk, and no second letter is sent. The models are scripted.
 
+Run it: python examples/durable_tasks.py
+
 Prints:
 
     accepted, and on disk: 2 tasks

@@ -3,6 +3,8 @@
 The first process saves every checkpoint to a file, lets the subagent send a letter, and kills itself when the model is
 asked again. This one reads the file and resumes. The model is scripted.
 
+Run it: python examples/resume_after_kill.py
+
 Prints:
 
     the first process died: exit code 9

@@ -4,6 +4,8 @@ The real OpenAI client talks to a gateway on loopback that plays a script: the m
 502, then the rate limit is reached for a fifth of a second, then the answer breaks off in mid-stream, then it arrives
 whole. It needs no network and no key, only the extra `openai`.
 
+Run it: python examples/retry_and_resume.py
+
 Prints:
 
     retry 1 after 0.05 s: ModelServerError

@@ -3,6 +3,8 @@
 A scripted model says something, calls a tool, and then meets one of four bad ends: an overloaded provider, an empty
 account, an answer that is cut off, the limit on its requests. `failure_of` turns each exception into a `TaskFailure`.
 
+Run it: python examples/structured_failure.py
+
 Prints:
 
     transient: The model provider is unavailable (HTTP 503).

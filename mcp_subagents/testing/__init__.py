@@ -1,6 +1,7 @@
 """What you need to test your own subagents without a model provider."""
 
 from mcp_subagents.testing.gateway import Gateway
+from mcp_subagents.testing.host import Host, host
 from mcp_subagents.testing.models import Line, ScriptedModel
 from mcp_subagents.testing.script import (
     CloseEarly,
@@ -29,6 +30,7 @@ __all__ = [
     "Drip",
     "Gateway",
     "Hang",
+    "Host",
     "Line",
     "ProviderError",
     "Raw",
@@ -42,5 +44,6 @@ __all__ = [
     "Text",
     "ToolCall",
     "ToolCalls",
+    "host",
     "rate_limited",
 ]
