@@ -25,6 +25,8 @@ environment:
   MCP_SUBAGENTS_MODEL          the model of subagents that name none
   MCP_SUBAGENTS_SYNC_PATIENCE  seconds that a call may last
   MCP_SUBAGENTS_LOG_LEVEL      what is logged
+  MCP_SUBAGENTS_TOKEN          over the network, the secret that callers must know
+  MCP_SUBAGENTS_ALLOWED_HOSTS  over the network, names by which it is called
   MCP_SUBAGENTS_TELEMETRY      on exports traces over OTLP, content with what was said
 
 Options win over the environment, the environment over the file.
@@ -91,7 +93,9 @@ def add_serving(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="stdio (the default), http for Streamable HTTP at /mcp, or sse for the older SSE at /sse beside it",
     )
-    parser.add_argument("--host", help=f"address to listen on, of this machine only (default: {DEFAULT_HOST})")
+    parser.add_argument(
+        "--host", help=f"address to listen on; one that others can reach needs a token (default: {DEFAULT_HOST})"
+    )
     parser.add_argument("--port", type=_port, help=f"port to listen on, 0 for any free one (default: {DEFAULT_PORT})")
     parser.add_argument(
         "--log-level",

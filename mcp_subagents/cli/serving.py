@@ -14,6 +14,7 @@ import anyio
 
 from mcp_subagents.cli.arguments import DEFAULT_HOST, DEFAULT_PORT, LISTENERS
 from mcp_subagents.cli.exporting import exporting
+from mcp_subagents.config.admission import Admission
 from mcp_subagents.config.environment import ServerConfig, load
 from mcp_subagents.config.live import LiveRoster
 from mcp_subagents.config.providers import why_no_model
@@ -35,6 +36,7 @@ class Listening:
     transport: str
     host: str
     port: int
+    admission: Admission
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def _listening(arguments: argparse.Namespace, config: ServerConfig) -> "Listenin
         raise ConfigError(LISTENERS)
     host = next(each for each in (arguments.host, config.host, DEFAULT_HOST) if each is not None)
     port = next(each for each in (arguments.port, config.port, DEFAULT_PORT) if each is not None)
-    return Listening(transport, host, port)
+    return Listening(transport, host, port, config.admission)
 
 
 def tell_of(files: "Sequence[AgentFile]") -> None:
@@ -114,7 +116,8 @@ async def _serve(server: Any, where: Listening, roster: LiveRoster) -> None:
         else:
             from mcp_subagents.server.network import serve_network
 
-            await serve_network(server, host=where.host, port=where.port, sse=where.transport == "sse")
+            sse = where.transport == "sse"
+            await serve_network(server, host=where.host, port=where.port, sse=sse, admission=where.admission)
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from platformdirs import user_config_path
 
+from mcp_subagents.config.admission import Admission, admission_in
 from mcp_subagents.config.files import FileConfig, read_file
 from mcp_subagents.config.limits import EngineSettings, Limits
 from mcp_subagents.config.places import beside
@@ -42,6 +43,7 @@ class ServerConfig:
     transport: str | None = None
     host: str | None = None
     port: int | None = None
+    admission: Admission = field(default_factory=Admission)
     file: Path | None = None
     """The file that was read."""
     agent_files: "tuple[AgentFile, ...]" = ()
@@ -86,9 +88,13 @@ def load(
     found = _choose(path or env.get("MCP_SUBAGENTS_CONFIG"), usual_places() if places is None else places)
     if found is not None:
         said, wrong = read_file(found)
-    patience = None
+    patience, admission = None, Admission()
     try:
         patience = patience_in(env)
+    except ConfigError as why:
+        wrong.append(str(why))
+    try:
+        admission = admission_in(env)
     except ConfigError as why:
         wrong.append(str(why))
     traces = _traces(env.get("MCP_SUBAGENTS_TELEMETRY"), wrong)
@@ -109,6 +115,7 @@ def load(
         transport=said.transport,
         host=said.host,
         port=said.port,
+        admission=admission,
         file=found,
         agent_files=files,
         agent_folders=looked_at,

@@ -22,8 +22,10 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import Receive, Scope, Send
 
+from mcp_subagents.config.admission import TOKEN, Admission
 from mcp_subagents.errors import ConfigError
 from mcp_subagents.server.framing import Refused, parse
+from mcp_subagents.server.gate import Gate
 from mcp_subagents.server.requests import NothingToReplay, OneIdEach, WholePosts, replayed
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
@@ -40,17 +42,20 @@ def network_app(
     max_body: int = MAX_BODY,
     max_sessions: int = MAX_SESSIONS,
     session_idle_timeout: float = SESSION_IDLE_TIMEOUT,
+    admission: Admission | None = None,
 ) -> Starlette:
-    """`server` at `/mcp`, with `sse` also at `/sse`, and its health at `/healthz`; for clients on this machine.
+    """`server` at `/mcp`, with `sse` also at `/sse`, and its health at `/healthz`.
 
-    The server's lifespan lasts as long as that of the app, whoever is connected. Host and Origin are always checked,
-    so that no web page can reach it through a name of its own.
+    It is for clients on this machine; with a token in `admission`, for all who know it, and for nobody else. The
+    server's lifespan lasts as long as that of the app, whoever is connected. Host and Origin are always checked, so
+    that no web page can reach it through a name of its own.
 
     Raises:
-        ConfigError: `host` is not a loopback address.
+        ConfigError: others can reach `host`, and there is no token.
     """
+    admission = admission or Admission()
     low = server._lowlevel_server  # pyright: ignore[reportPrivateUsage]  # as the SDK's own servers do; no public door
-    security = _local_clients_only(host)
+    security = _known_names_only(host, admission)
     streams = _SseStreams(low, security, max_body, max_sessions)
     sessions = StreamableHTTPSessionManager(
         _sharing_its_state(low, streams),
@@ -71,29 +76,32 @@ def network_app(
         async with sessions.run():
             yield
 
-    return Starlette(routes=routes, lifespan=lifespan, middleware=[Middleware(WholePosts, max_body)])
+    gate = [Middleware(Gate, admission.token)] if admission.token else []
+    return Starlette(routes=routes, lifespan=lifespan, middleware=[*gate, Middleware(WholePosts, max_body)])
 
 
-def require_loopback(host: str) -> None:
-    """Raises: `ConfigError` unless only this machine can reach `host`."""
+def require_admission(host: str, admission: Admission | None) -> None:
+    """Raises: `ConfigError` unless only this machine can reach `host`, or a token is asked for."""
+    if admission is not None and admission.token:
+        return
     try:
         local = host == "localhost" or ip_address(host.strip("[]")).is_loopback
     except ValueError:
         local = False
     if not local:
         raise ConfigError(
-            f"Cannot listen on {host!r}: other machines could reach it, and there is no authentication yet. "
-            "Use 127.0.0.1, ::1 or localhost."
+            f"Cannot listen on {host!r}: other machines could reach it, and anybody there could delegate. "
+            f"Use 127.0.0.1, ::1 or localhost, or set {TOKEN} to a secret that callers must know."
         )
 
 
-def _local_clients_only(host: str) -> TransportSecuritySettings:
-    require_loopback(host)
+def _known_names_only(host: str, admission: Admission) -> TransportSecuritySettings:
+    require_admission(host, admission)
     named = host if ":" not in host or host.startswith("[") else f"[{host}]"
     names = list(dict.fromkeys((named, *LOOPBACK_NAMES)))
     return TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
-        allowed_hosts=[pattern for name in names for pattern in (name, f"{name}:*")],
+        allowed_hosts=[pattern for name in (*names, *admission.names) for pattern in (name, f"{name}:*")],
         allowed_origins=[f"http://{pattern}" for name in names for pattern in (name, f"{name}:*")],
     )
 

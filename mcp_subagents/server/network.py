@@ -13,8 +13,9 @@ from mcp.server.mcpserver import MCPServer
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from mcp_subagents.config.admission import Admission
 from mcp_subagents.errors import ConfigError
-from mcp_subagents.server.http import network_app, require_loopback
+from mcp_subagents.server.http import network_app, require_admission
 
 LAST_ANSWERS = 0.5
 """Seconds for which requests may still be answered once the server is told to stop."""
@@ -22,15 +23,17 @@ LONGEST_PARTING = 4
 """Seconds after which the web server cuts off whatever is still open."""
 
 
-async def serve_network(server: MCPServer[Any], *, host: str, port: int, sse: bool) -> None:
+async def serve_network(
+    server: MCPServer[Any], *, host: str, port: int, sse: bool, admission: Admission | None = None
+) -> None:
     """Serve `server` on `host` and `port` until cancelled; port 0 is any free one. Standard error says where.
 
     Raises:
-        ConfigError: `host` is not a loopback address, or the port cannot be had.
+        ConfigError: others can reach `host` and there is no token, or the port cannot be had.
     """
-    app = network_app(server, host=host, sse=sse)
+    app = network_app(server, host=host, sse=sse, admission=admission)
     requests = Interruptible(app)
-    with closing(listen(host, port)) as listener:
+    with closing(listen(host, port, admission)) as listener:
         web = _WebServer(
             uvicorn.Config(
                 requests,
@@ -63,13 +66,13 @@ async def _until_cancelled(web: uvicorn.Server, requests: "Interruptible") -> No
             await requests.all_ended()
 
 
-def listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int, admission: Admission | None = None) -> socket.socket:
     """A socket that listens there.
 
     Raises:
-        ConfigError: `host` is not a loopback address, or the port cannot be had.
+        ConfigError: others can reach `host` and there is no token, or the port cannot be had.
     """
-    require_loopback(host)
+    require_admission(host, admission)
     address = "127.0.0.1" if host == "localhost" else host.strip("[]")
     listener = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     try:

@@ -124,7 +124,7 @@ async def test_what_cannot_be_served_is_said_in_one_line(home: Path):
         [line] = await refused("--transport", "http", "--port", str(port))
         assert line.startswith(f"mcp-subagents: Port {port} on 127.0.0.1 is in use.")
     [line] = await refused("--transport", "http", "--host", "0.0.0.0")
-    assert "no authentication yet" in line
+    assert "set MCP_SUBAGENTS_TOKEN" in line
 
 
 async def test_what_is_logged_takes_one_line_and_holds_no_secret(home: Path):
