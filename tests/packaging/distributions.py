@@ -17,7 +17,7 @@ TOOLS = {
     *("task", "check_task", "wait_tasks", "answer_subagent", "send_message_to_subagent"),
     *("list_active_tasks", "soft_cancel_task", "hard_cancel_task"),
 }
-LONGEST = 300
+LONGEST = 600
 """Seconds that a build, or an installation, may take."""
 
 
