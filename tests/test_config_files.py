@@ -63,6 +63,11 @@ def test_a_plain_list_is_one_of_subagents(tmp_path: Path):
     assert [each.name for each in specs] == ["reviewer", "writer"]
 
 
+@pytest.mark.parametrize(("said", "most"), [({}, 50.0), ({"daily_cost_usd": None}, None), ({"daily_cost_usd": 0}, 0)])
+def test_a_day_has_a_limit_unless_it_is_lifted(tmp_path: Path, said: dict[str, object], most: float | None):
+    assert load(written(tmp_path / "subagents.yaml", said), {}).settings.daily_cost_usd == most
+
+
 @pytest.mark.parametrize("text", ["", "# nothing yet\n", "{}"])
 def test_a_file_may_say_nothing(tmp_path: Path, text: str):
     (tmp_path / "empty.yaml").write_text(text)

@@ -22,13 +22,25 @@ from mcp_subagents.cli.arguments import EPILOG
 from mcp_subagents.config.limits import EngineSettings, Limits
 from mcp_subagents.server.hosts import HOSTS
 from mcp_subagents.server.toolbox import FACES
+from mcp_subagents.views import FailureView, TaskView, UsageView
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
-PAGES = sorted(path.name for path in ROOT.glob("*.md"))
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
-BLOCKS = re.findall(r"```python\n(.*?)```\n(?:[^`#|]*```text\n(.*?)```)?", README, flags=re.DOTALL)
+
+
+def blocks() -> Iterator[tuple[str, str, str]]:
+    """The Python on every page, and what it is said to print."""
+    for page in PAGES:
+        text = (ROOT / page).read_text(encoding="utf-8")
+        found = re.findall(r"```python\n(.*?)```\n(?:[^`#|]*```text\n(.*?)```)?", text, flags=re.DOTALL)
+        assert len(found) == text.count("```python"), f"a block on {page} is not seen"
+        yield from ((f"{page} {number}", code, output) for number, (code, output) in enumerate(found, start=1))
+
+
+BLOCKS = list(blocks())
 
 
 def project() -> dict[str, Any]:
@@ -39,11 +51,21 @@ def server() -> dict[str, Any]:
     return json.loads((ROOT / "server.json").read_text(encoding="utf-8"))
 
 
+def page(name: str) -> str:
+    return (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8")
+
+
 def section(page: str, title: str) -> str:
     """The text under the heading `title`, up to the next one of its level."""
     found = re.search(rf"^## {re.escape(title)}\n(.*?)(?=^## |\Z)", page, flags=re.DOTALL | re.MULTILINE)
     assert found, f"no section {title!r}"
     return found[1]
+
+
+def anchors(path: Path) -> list[str]:
+    """What can stand behind a `#`, as GitHub makes it of headings."""
+    headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings]
 
 
 def column(text: str, index: int) -> list[str]:
@@ -64,10 +86,11 @@ def text_files() -> Iterator[tuple[str, str]]:
             yield path.relative_to(ROOT).as_posix(), path.read_text(encoding="utf-8", errors="replace")
 
 
-@pytest.mark.parametrize(("code", "output"), BLOCKS, ids=[f"block {n}" for n in range(1, len(BLOCKS) + 1)])
-def test_python_in_the_readme_prints_what_the_readme_shows(
-    code: str, output: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("code", "output"), [each[1:] for each in BLOCKS], ids=[each[0] for each in BLOCKS])
+def test_python_on_a_page_prints_what_the_page_shows(
+    code: str, output: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     program = tmp_path / "block.py"
     program.write_text(code, encoding="utf-8")
 
@@ -76,9 +99,8 @@ def test_python_in_the_readme_prints_what_the_readme_shows(
     assert capsys.readouterr().out == output
 
 
-def test_the_readme_has_python_with_its_output() -> None:
-    assert len(BLOCKS) == README.count("```python")
-    assert any(output for _, output in BLOCKS)
+def test_pages_show_python_with_its_output() -> None:
+    assert {each.partition(" ")[0] for each, _, output in BLOCKS if output} >= {"README.md", "docs/python.md"}
 
 
 @pytest.mark.slow
@@ -97,7 +119,7 @@ def test_an_example_prints_what_its_docstring_promises(path: Path) -> None:
 
 
 def test_the_table_of_public_names_is_complete() -> None:
-    named = column(section(README, "The public names"), -1)
+    named = column(section(page("python"), "The public names"), -1)
 
     assert sorted(named) == sorted(mcp_subagents.__all__)
 
@@ -128,9 +150,16 @@ def test_a_page_mentions_only_make_targets_that_exist(page: str) -> None:
 
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_links_only_to_files_that_exist(page: str) -> None:
-    links = re.findall(r"\]\(([^)#]+)[^)]*\)", (ROOT / page).read_text(encoding="utf-8"))
+    path = ROOT / page
+    links = re.findall(r"\]\(([^)#]*)(?:#([^)]*))?\)", path.read_text(encoding="utf-8"))
+    local = [(path.parent / link if link else path, anchor) for link, anchor in links if "://" not in link]
 
-    assert [link for link in links if "://" not in link and not (ROOT / link).exists()] == []
+    assert [str(target) for target, _ in local if not target.exists()] == []
+    assert [anchor for target, anchor in local if anchor and anchor not in anchors(target)] == []
+
+
+def test_every_page_is_reached_from_the_readme() -> None:
+    assert [each for each in PAGES if each != "README.md" and f"({each})" not in README] == []
 
 
 def test_server_json_describes_this_package() -> None:
@@ -186,7 +215,7 @@ def test_no_file_names_the_path_of_this_checkout() -> None:
 
 
 def test_every_limit_and_setting_is_told_with_its_default():
-    text = section(README, "Tasks that survive")
+    text = section(page("python"), "Limits and settings")
     told = {
         name: row.strip("|").split("|")[1].strip().replace(",", "")
         for row in text.splitlines()
@@ -201,15 +230,38 @@ def test_every_limit_and_setting_is_told_with_its_default():
     assert told == {**words, "limits": "the table above"}
 
 
-def test_the_tables_of_tools_and_resources_are_complete() -> None:
-    text = section(README, "Delegate from your app")
-    named = re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
-    assert [name for name in named if name in FACES] == list(FACES)
-    assert [name for name in named if "://" in name] == [AGENTS, TASKS, TASK, RESULT, TRANSCRIPT]
+def test_the_tables_of_tools_are_complete() -> None:
+    for text in (section(README, "What your app gets"), section(page("mcp"), "Tools")):
+        assert re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE) == list(FACES)
+
+
+def test_the_table_of_resources_is_complete() -> None:
+    named = re.findall(r"^\| `([^`]+)` \|", section(page("mcp"), "Resources"), re.MULTILINE)
+    assert named == [AGENTS, TASKS, TASK, RESULT, TRANSCRIPT]
+
+
+def test_the_arguments_of_tools_are_told_with_their_defaults() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (.*) \|$", section(page("mcp"), "Tools"), re.MULTILINE)
+    told = {tool: re.findall(r"`(\w+)(?:=([^`]*))?`", arguments) for tool, arguments in rows}
+    listed: list[Any] = json.loads((ROOT / "tests/behaviour/tools.json").read_text(encoding="utf-8"))
+    assert told == {
+        tool["name"]: [
+            (name, json.dumps(each["default"]) if "default" in each and each["default"] is not None else "")
+            for name, each in tool["inputSchema"]["properties"].items()
+        ]
+        for tool in listed
+    }
+
+
+def test_the_fields_of_a_task_are_all_told() -> None:
+    text = section(page("mcp"), "A task")
+    rows = [line.strip("|").split("|")[0] for line in text.splitlines() if line.startswith("| `")]
+    assert [name for row in rows for name in re.findall(r"`(\w+)`", row)] == list(TaskView.model_fields)
+    assert set(FailureView.model_fields) | set(UsageView.model_fields) <= set(re.findall(r"`(\w+)`", text))
 
 
 def test_the_table_of_hosts_says_what_the_code_does() -> None:
-    text = section(README, "Delegate from your app")
+    text = section(README, "How long a call waits")
     told = dict(re.findall(r"^\| `([^`]+)` \| (\d+) s", text, re.MULTILINE))
     assert told == {name: f"{host.patience:.0f}" for name, host in HOSTS.items()}
     remote = {name: f"{host.patience_remote:.0f}" for name, host in HOSTS.items() if host.patience_remote is not None}
@@ -223,5 +275,5 @@ def test_every_variable_of_ours_is_in_the_readme_and_in_help() -> None:
             "".join(path.read_text("utf-8") for path in (ROOT / "mcp_subagents/config").glob("*.py")),
         )
     )
-    for told in (section(README, "Delegate from your app"), EPILOG):
+    for told in (section(README, "Settings"), EPILOG):
         assert read <= set(re.findall(r"MCP_SUBAGENTS_\w+", told))

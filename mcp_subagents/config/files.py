@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from mcp_subagents.config.limits import Limits
+from mcp_subagents.config.limits import DAILY_COST_USD, Limits
 from mcp_subagents.config.mistakes import Mistake, Place, by_line, in_words, shown, unknown_keys
 from mcp_subagents.config.places import beside, confined
 from mcp_subagents.config.roster import alike
@@ -46,8 +46,8 @@ class FileConfig(BaseModel):
     """How long ended tasks stay readable."""
     agents: Literal["auto"] | list[str] | None = None
     """Agent files of other apps: auto reads those of the project and of the user; a list names folders."""
-    daily_cost_usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """What all tasks together may cost in a day."""
+    daily_cost_usd: float | None = Field(default=DAILY_COST_USD, ge=0, allow_inf_nan=False)
+    """What all tasks together may cost in a day, 50 if nothing is said; null lifts it."""
     mcp_servers: dict[str, dict[str, Any]] | None = None
     """MCP servers that subagents pick by name, in the form of the hosts' mcpServers."""
     allow_python_tools: bool | None = None

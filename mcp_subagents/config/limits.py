@@ -42,6 +42,10 @@ def _is_amount(value: object) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool) and value >= 0)
 
 
+DAILY_COST_USD = 50.0
+"""Nobody should learn from a bill that delegating had no end."""
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EngineSettings:
     """How much an engine takes on, and how long it waits for things."""
@@ -62,8 +66,8 @@ class EngineSettings:
     dead_after: float = 3.0
     """Seconds without a sign of life after which a process counts as lost. A living one gives one each second."""
 
-    daily_cost_usd: float | None = None
-    """What all tasks of a store may cost in a day, UTC, where prices are known."""
+    daily_cost_usd: float | None = DAILY_COST_USD
+    """What all tasks of a store may cost in a day, UTC, where prices are known; None lifts it."""
     trace_content: bool = False
     """Whether traces hold what was said, and not only how long it took and what it cost."""
 
