@@ -1,4 +1,4 @@
-"""docs/hosts.md shows what `install` writes."""
+"""docs/hosts.md and the README show what `install` writes."""
 
 import re
 from pathlib import Path, PurePosixPath
@@ -12,17 +12,20 @@ from mcp_subagents.hosts.known import HOSTS
 from mcp_subagents.hosts.launches import Launch
 from mcp_subagents.hosts.places import project_files
 
-PAGE = (Path(__file__).resolve().parent.parent.parent / "docs" / "hosts.md").read_text(encoding="utf-8")
-SHOWN: dict[str, str] = dict(re.findall(r"```\w+ ([\w-]+)\n(.*?)```", PAGE, flags=re.DOTALL))
+ROOT = Path(__file__).resolve().parent.parent.parent
+PAGE = (ROOT / "docs" / "hosts.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("page", [PAGE, README], ids=["hosts.md", "README.md"])
 @pytest.mark.parametrize("name", HOSTS)
-def test_the_page_shows_what_is_written_into_an_empty_file_of(name: str) -> None:
+def test_the_page_shows_what_is_written_into_an_empty_file_of(name: str, page: str) -> None:
     host = HOSTS[name]
     given = variables(host, {"ANTHROPIC_API_KEY": "any"})
     change = added("", host, "subagents", entry_for(host, Launch(command="/path/to/mcp-subagents"), given))
     assert isinstance(change, Change)
-    assert SHOWN[name] == change.text
+    shown = dict(re.findall(r"```\w+ ([\w-]+)\n(.*?)```", page, flags=re.DOTALL))
+    assert shown[name] == change.text
 
 
 def test_the_page_names_every_host_and_its_file_in_a_project() -> None:
