@@ -33,7 +33,7 @@ DOORS = {
     "apsw": {"store"},
     "psycopg": {"store"},
     "procrastinate": {"dispatch"},
-    "mcp": {"server"},
+    "mcp": {"demo", "server"},
     "fastmcp": {"equipment"},
 }
 """The parts that may import a library."""
