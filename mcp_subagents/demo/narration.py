@@ -1,6 +1,7 @@
 """How the story is told: line by line as it happens, at the pace of a reader, in any terminal or into a pipe."""
 
 import textwrap
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
@@ -11,8 +12,8 @@ from rich.text import Text
 from mcp_subagents.demo.promises import Proof
 from mcp_subagents.shortening import clipped
 
-_BREATH, _CHARACTER = 0.12, 0.004
-"""Seconds: for a line, and for each character in it."""
+_BREATH, _CHARACTER = 0.15, 0.005
+"""Seconds that a reader takes: for a line, and for each character in it."""
 _WIDEST, _NARROWEST = 100, 20
 """Longer lines are hard to read, however wide the terminal; shorter ones cannot be helped."""
 _LABEL = 8
@@ -58,14 +59,24 @@ def _cells(line: Sequence[str], widths: Sequence[int]) -> list[str]:
 
 
 class Narrator:
-    """Prints to a console, and lets the reader keep up."""
+    """Prints to a console, and lets the reader keep up: what comes next waits until the last line has been read.
+
+    What has to be waited for anyway is not waited for twice.
+    """
 
     def __init__(
-        self, console: Console, *, pace: float = 1.0, sleep: Callable[[float], Awaitable[None]] = anyio.sleep
+        self,
+        console: Console,
+        *,
+        pace: float = 1.0,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
     ) -> None:
         self._console = console
         self._pace = pace
+        self._clock = clock
         self._sleep = sleep
+        self._read_at = clock()
         self._scenes = 0
         self.marks = marks_for(console.encoding)
 
@@ -78,11 +89,12 @@ class Narrator:
         await self._print(Text("  "), text)
 
     async def title(self, text: str) -> None:
+        await self._await_reader(text)
         self._console.print(Text(text, style="bold"))
-        await self._pause(text)
 
     async def heading(self, text: str) -> None:
         """What follows is about something else."""
+        await self._await_reader("")
         self._console.print()
         await self.title(text)
 
@@ -109,10 +121,10 @@ class Narrator:
 
     async def table(self, names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         head, *lines = columns(names, rows, self._width - 2)
+        await self._await_reader(" ".join(lines[:3]))
         self._console.print(Text(f"  {head}", style="bold"))
         for line in lines:
             self._console.print(Text(f"  {line}"))
-        await self._pause(" ".join(lines[:3]))
 
     async def broken(self, promised: str, found: str) -> None:
         """A promise was not kept."""
@@ -128,14 +140,16 @@ class Narrator:
 
     async def _print(self, label: Text, text: str) -> None:
         """`text` beside its label, in a column of its own."""
+        await self._await_reader(text)
         indent = len(label.plain)
         width = max(self._width - indent, _NARROWEST)
         lines = textwrap.wrap(text, width, break_on_hyphens=False) or [""]
         for line in lines:
             self._console.print(Text.assemble(label, line), soft_wrap=True)
             label = Text(" " * indent)
-        await self._pause(text)
 
-    async def _pause(self, text: str) -> None:
-        if self._pace:
-            await self._sleep(self._pace * (_BREATH + _CHARACTER * len(text)))
+    async def _await_reader(self, text: str) -> None:
+        """Wait until the last line has been read; `text` is the next one."""
+        if (left := self._read_at - self._clock()) > 0:
+            await self._sleep(left)
+        self._read_at = self._clock() + self._pace * (_BREATH + _CHARACTER * len(text))

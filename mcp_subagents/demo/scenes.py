@@ -42,7 +42,7 @@ async def three_at_once(stage: Stage) -> Proof:
         await gate.arrived.wait()
     at_once = witness.in_flight
     require("three tasks ask their model at the same time", at_once, 3)
-    await narrator.say("gateway", "All three ask their model at this moment. Each reads a file, then answers:")
+    await narrator.say("gateway", "All three are here at once. Each reads a file, then answers:")
     for gate in gates:
         gate.opened.set()
     for task, file in zip(await stage.ended(*ids), files.values(), strict=True):
@@ -86,7 +86,7 @@ async def steering(stage: Stage) -> Proof:
     require("a message is in the next request to the model, once", told, [(), (message,)])
     require("the subagent has heard the message", message in task["result"], True)
     await narrator.say("subagent", task["result"])
-    return Proof("steering", "the message was in the very next request, and spared the task two turns")
+    return Proof("steering", "the message was in the next request, and spared two turns")
 
 
 async def a_failing_gateway(stage: Stage) -> Proof:
@@ -124,14 +124,14 @@ async def begin_a_plan(stage: Stage) -> Kill:
     await stage.server.kill()
     await gate.left.wait()
     await witness.until(lambda: witness.about(PLAN)[-1].outcome == "cut off")
-    await narrator.say("kill -9", f"Process {pid} is gone. The gateway saw the request of turn 3 break off.")
+    await narrator.say("kill -9", f"Process {pid} is gone. Its request for turn 3 broke off.")
     return kill
 
 
 async def finish_the_plan(stage: Stage, kill: Kill) -> Proof:
     """Another server goes on with that task."""
     narrator, pid = stage.narrator, stage.server.pid
-    await narrator.say("server", f"Process {pid} starts on the same file. Who is silent for 3 s counts as dead ...")
+    await narrator.say("server", f"Process {pid} opens the file. After 3 s of silence it takes over.")
     [task] = await stage.ended(stage.tasks[PLAN])
     seconds = time.monotonic() - kill.at
     before = [
@@ -143,12 +143,10 @@ async def finish_the_plan(stage: Stage, kill: Kill) -> Proof:
     require("the next server goes on with the turn that was cut off", stage.witness.about(PLAN), [*before, *after])
     require("it was the second attempt at the task", task["attempt"], 2)
     require("every file was read once", task["usage"]["tool_calls"], 3)
-    told = f"Its result is here {seconds:.1f} s after the kill. Only turns 3 and 4 were asked for:"
+    told = f"{seconds:.1f} s after the kill it is done. Only turns 3 and 4 were asked for:"
     await narrator.say("server", told)
     await narrator.say("subagent", task["result"])
-    evidence = (
-        f"process {kill.pid} did turns 1 and 2, process {pid} the rest; only the request in flight was asked again"
-    )
+    evidence = f"process {kill.pid} did turns 1 and 2, {pid} the rest; only the request in flight was asked again"
     return Proof("crashes", evidence)
 
 
@@ -160,11 +158,11 @@ async def a_soft_cancel(stage: Stage) -> Proof:
     task_id = await stage.delegate("researcher", AUDIT)
     await gate.arrived.wait()
     await stage.server.call("soft_cancel_task", task_id=task_id)
-    await narrator.say("host", "soft_cancel_task, in turn 2. The turn may end, the next one does not begin.")
+    await narrator.say("host", "soft_cancel_task, in turn 2: it may end, turn 3 does not begin.")
     gate.opened.set()
     [task] = await stage.ended(task_id, status="cancelled")
     require("the turn under way is finished, and no other is begun", len(witness.about(AUDIT)), 2)
     kept = task["failure"]["partial_results"]
     require("what was found is kept", kept, "I read the complaints.\n\nI read the wishes.")
-    await narrator.say("server", f"status {task['status']}, partial results: {' '.join(kept.split())}")
-    return Proof("cancelling", "it stopped after the turn under way; the texts of both turns are kept")
+    await narrator.say("server", f"status {task['status']}, kept: {' '.join(kept.split())}")
+    return Proof("cancelling", "it stopped at the end of its turn, and kept what it had found")

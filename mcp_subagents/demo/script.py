@@ -13,9 +13,9 @@ READ = "read_file"
 """The tool of a workspace that they read with."""
 
 FILES: Mapping[str, str] = {
-    "complaints.md": "- Login is slow on Mondays: 14 reports\n- Pages of a PDF lose their numbers: 9 reports\n",
+    "complaints.md": "- Login is slow: 14 reports\n- PDF pages lose their numbers: 9 reports\n",
     "wishes.md": "- Export as CSV: 21 votes\n- Keyboard shortcuts: 17 votes\n",
-    "fixes.md": "- Pages of a PDF keep their numbers\n- In dark mode the clock can be read\n",
+    "fixes.md": "- PDF pages keep their numbers\n- In dark mode the clock can be read\n",
 }
 """The workspace of the researcher."""
 
@@ -70,8 +70,8 @@ LINES: Mapping[str, Sequence[Line]] = {
         Question("Who will read it, users or developers?"),
         Final('Release 2 is out. (Written for: "{answer}")'),
     ],
-    REPORT: [_COMPLAINTS, _WISHES, _FIXES, Final('{0}. (I stopped there, since you said: "{message}")')],
-    COMPARE: [_WISHES, _COMPLAINTS, Final("They differ. Wish: {0}. Complaint: {1}.")],
+    REPORT: [_COMPLAINTS, _WISHES, _FIXES, Final('{0}. (You said: "{message}")')],
+    COMPARE: [_WISHES, _COMPLAINTS, Final("Wish: {0}. Complaint: {1}.")],
     PLAN: [_COMPLAINTS, _WISHES, _FIXES, Final("First: {0}. Then: {1}. Done already: {2}.")],
     AUDIT: [_COMPLAINTS, _WISHES, _FIXES, Final("All is well.")],
 }

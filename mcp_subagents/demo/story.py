@@ -131,7 +131,7 @@ def _price(tasks: Sequence[Mapping[str, Any]]) -> str:
         price = calc_price(used, model, provider_id=provider).total_price
     except LookupError:
         return "A script is free."
-    return f"A script is free. With {provider}:{model}, as many tokens would be about ${price:.4f}."
+    return f"A script is free. With {provider}:{model}: about ${price:.4f}."
 
 
 async def _confess(narrator: Narrator, log: Path) -> None:

@@ -22,8 +22,8 @@ PROMISED = [
     "The model in here is a script",
     "1 · Three tasks at once",
     "host      task → researcher: What do users complain about?",
-    "gateway   All three ask their model at this moment.",
-    "subagent  Login is slow on Mondays: 14 reports.",
+    "gateway   All three are here at once.",
+    "subagent  Login is slow: 14 reports.",
     "2 · A question, and its answer",
     "subagent  asks: Who will read it, users or developers?",
     "host      answer_subagent: Users, who are in a hurry.",
@@ -34,9 +34,9 @@ PROMISED = [
     "gateway   turn 2: 503 Service Unavailable (2 of 2)",
     "5 · kill -9, in the middle of a task",
     "kill -9   Process ",
-    "after the kill. Only turns 3 and 4 were asked for:",
+    "s after the kill it is done. Only turns 3 and 4 were asked for:",
     "6 · Enough: a soft cancel",
-    "partial results: I read the complaints. I read the wishes.",
+    "status cancelled, kept: I read the complaints. I read the wishes.",
     "What it cost",
     "Compare wishes with complaints.    completed         3        2",
     "Check our notes line by line.      cancelled         2        0",
@@ -101,7 +101,7 @@ def test_it_shows_what_it_promises_and_leaves_nothing_behind(width: int, tmp_pat
     for promised in PROMISED:
         place = text.find(promised, place)
         assert place >= 0, f"{promised!r} is missing, or comes too early, in:\n{done.stdout}"
-    served = {int(pid) for pid in re.findall(r"[Pp]rocess (\d+)", text)}
+    served = {int(pid) for pid in re.findall(r"Process (\d+)", text)}
     assert len(served) == 2
     assert [pid for pid in served if is_alive(pid)] == []
     assert list(tmp_path.iterdir()) == []
@@ -216,7 +216,7 @@ def test_it_can_be_stopped_and_leaves_nothing_behind(told_by: signal.Signals, tm
     with subprocess.Popen([*DEMO, "--fast"], env=env, stdout=-1, stderr=-1, encoding="utf-8") as process:
         assert process.stdout is not None
         for line in process.stdout:
-            if "gateway" in line and "model at this moment" in line:  # a server is at work
+            if "gateway" in line and "at once" in line:  # a server is at work
                 break
         assert len(relatives(mark)) == 2
         process.send_signal(told_by)
