@@ -10,7 +10,6 @@ from rich.console import Console
 from rich.text import Text
 
 from mcp_subagents.demo.promises import Proof
-from mcp_subagents.shortening import clipped
 
 _BREATH, _CHARACTER = 0.15, 0.005
 """Seconds that a reader takes: for a line, and for each character in it."""
@@ -54,7 +53,7 @@ def columns(names: Sequence[str], rows: Sequence[Sequence[str]], width: int) -> 
 
 
 def _cells(line: Sequence[str], widths: Sequence[int]) -> list[str]:
-    sized = [(clipped(text, width), width) for text, width in zip(line, widths, strict=True)]
+    sized = [(text[:width], width) for text, width in zip(line, widths, strict=True)]
     return [f"{text:<{width}}" if index < 2 else f"{text:>{width}}" for index, (text, width) in enumerate(sized)]
 
 
@@ -141,6 +140,8 @@ class Narrator:
     async def _print(self, label: Text, text: str) -> None:
         """`text` beside its label, in a column of its own."""
         await self._await_reader(text)
+        # Others may say what this stream cannot write: the log of a server, a path.
+        text = text.encode(self._console.encoding, "replace").decode(self._console.encoding)
         indent = len(label.plain)
         width = max(self._width - indent, _NARROWEST)
         lines = textwrap.wrap(text, width, break_on_hyphens=False) or [""]

@@ -56,8 +56,7 @@ async def a_question(stage: Stage) -> Proof:
     narrator = stage.narrator
     await narrator.scene("A question, and its answer")
     task_id = await stage.delegate("writer", ANNOUNCE)
-    waited = await stage.server.call("wait_tasks", task_ids=[task_id], timeout=25)
-    [task] = waited["tasks"]
+    [task] = await stage.waited(task_id)
     require("a task that asks waits for its answer", task["status"], "waiting_for_answer")
     [question] = task["questions"]
     await narrator.say("subagent", f"asks: {question['question']}")

@@ -12,7 +12,7 @@ import yaml
 from mcp_subagents.config.providers import DEMO
 from mcp_subagents.demo.connection import Connection, connected
 from mcp_subagents.demo.narration import Narrator
-from mcp_subagents.demo.promises import require
+from mcp_subagents.demo.promises import BrokenPromise
 from mcp_subagents.demo.script import FILES, SUBAGENTS
 from mcp_subagents.demo.witness import Witness
 
@@ -82,9 +82,18 @@ class Stage:
         self.tasks[description] = task["task_id"]
         return task["task_id"]
 
+    async def waited(self, *task_ids: str) -> list[dict[str, Any]]:
+        """The tasks, when all of them have ended or one of them asks."""
+        while True:
+            view = await self.server.call("wait_tasks", task_ids=list(task_ids), timeout=20)
+            if not view["timed_out"]:
+                return view["tasks"]
+
     async def ended(self, *task_ids: str, status: str = "completed") -> list[dict[str, Any]]:
         """The tasks, when all of them have ended like that. Raises: `BrokenPromise`."""
-        waited = await self.server.call("wait_tasks", task_ids=list(task_ids), timeout=25)
-        found = [(task["status"], task["failure"] and task["failure"]["message"]) for task in waited["tasks"]]
-        require(f"every task is {status} in the end", [each[0] for each in found], [status for _ in found])
-        return waited["tasks"]
+        tasks = await self.waited(*task_ids)
+        for task in tasks:
+            if task["status"] != status:
+                why = task["failure"]["message"] if task["failure"] else "no failure"
+                raise BrokenPromise(f"{task['description']!r} is {status} in the end", f"{task['status']}, {why}")
+        return tasks

@@ -16,6 +16,7 @@ from mcp_subagents.demo.model import PROCESS
 from mcp_subagents.demo.script import line_for, spoken
 
 _LARGEST_HEAD = 65_536
+_GONE = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError)
 
 
 @dataclass(slots=True)
@@ -63,12 +64,16 @@ class Witness:
 
     async def serve(self, stream: SocketStream) -> None:
         """Answer the one request of a connection. Whoever asks may be killed at any point, and will be."""
-        gone = (anyio.EndOfStream, anyio.IncompleteRead, anyio.BrokenResourceError, anyio.ClosedResourceError)
         async with stream:
-            with suppress(*gone):
-                process, body = await _received(stream)
-                asked = conversation_of(ModelMessagesTypeAdapter.validate_json(body))
-                await self._answer(stream, asked, process)
+            with suppress(*_GONE):
+                try:
+                    process, body = await _received(stream)
+                    messages = ModelMessagesTypeAdapter.validate_json(body)
+                except (ValueError, anyio.DelimiterNotFound):
+                    # Whoever that is, it is no model of this story.
+                    await stream.send(_response(400, b"This is the gateway of a demo."))
+                    return
+                await self._answer(stream, conversation_of(messages), process)
 
     async def _answer(self, stream: SocketStream, asked: Conversation, process: int) -> None:
         entry = len(self.ledger)
