@@ -77,7 +77,7 @@ async def test_who_leaves_while_waiting_was_cut_off_and_not_answered():
             group.start_soon(asker(witness.url).run, COMPLAINTS)
             await gate.arrived.wait()
             group.cancel_scope.cancel()
-            with anyio.CancelScope(shield=True):
+            with anyio.fail_after(5, shield=True):
                 await gate.left.wait()
                 await witness.until(lambda: witness.ledger == [entry(1, "cut off")])
 
