@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
 .DEFAULT_GOAL := all
-.PHONY: all check fast test coverage tools crash fuzz soak bench schema bundle lint types format clean help
+.PHONY: all check fast test coverage demo pictures tools crash fuzz soak bench schema bundle lint types format clean help
 
 all: lint types test  ## what CI runs
 
@@ -21,6 +21,12 @@ test: $(READY)  ## every test
 coverage: $(READY)  ## every test, and which lines and branches none of them has taken
 	$(BIN)/python -m coverage run -m pytest
 	$(BIN)/python -m coverage report
+
+demo: $(READY)  ## see everything at work, with no key and no network
+	$(BIN)/mcp-subagents demo
+
+pictures: $(READY)  ## draw docs/pictures again, from real runs of the demo
+	$(BIN)/python docs/pictures/draw.py
 
 tools: $(READY)  ## what the slow tests run on Node: conformance suite, inspector and real hosts, into .tools
 	$(BIN)/python tests/conformance/node_tools.py

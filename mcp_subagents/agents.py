@@ -23,7 +23,7 @@ from mcp_subagents.equipment.tool_lists import names_tools
 from mcp_subagents.errors import UnknownSubagent
 from mcp_subagents.journal import JournalledTools
 from mcp_subagents.model_addresses import account_of, requested_model
-from mcp_subagents.models import Models, settings_for
+from mcp_subagents.models import Models, settings_for, tools_of
 from mcp_subagents.nesting import delegation_tools, delegation_toolset
 from mcp_subagents.outputs import output_for, repairs_left, require_fit
 from mcp_subagents.prompts import SUBAGENT_SYSTEM_PROMPT
@@ -178,9 +178,11 @@ def _agent(
     given: dict[str, Any] = {**config.get("agent_kwargs", {}), **settings_for(config), **output_for(config)}
     given["tools"] = [*given.get("tools", ()), *([ASK_PARENT] if may_ever_ask(config) else ())]
     given["tools"] += delegation_tools(config.get("subagents", ()), others)
+    model = models.model_for(config, default_model)
+    given["tools"] += tools_of(model)
     given["capabilities"] = [*given.get("capabilities", ()), *kit.capabilities, JournalledTools()]
     agent = Agent[Any, Any](
-        models.model_for(config, default_model),
+        model,
         name=config.get("name"),
         instructions=[SUBAGENT_SYSTEM_PROMPT, config.get("instructions", ""), *kit.instructions],
         toolsets=[*(config.get("toolsets") or ()), *kit.toolsets],

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model
 
-from mcp_subagents.config.providers import PROVIDERS
+from mcp_subagents.config.providers import DEMO, PROVIDERS
 from mcp_subagents.config.subagent import SubAgentConfig
 
 _HOME = frozenset({"api.openai.com", "api.anthropic.com"})
@@ -42,7 +42,7 @@ def address(name: str, config: SubAgentConfig, default_model: "str | Model | Non
 
 def _full(name: str, base_url: str | None) -> str:
     """A bare name at a gateway is that of an OpenAI-compatible model."""
-    return f"openai:{name}" if base_url is not None and ":" not in name else name
+    return f"openai:{name}" if base_url is not None and ":" not in name and name != DEMO else name
 
 
 def provider_of(name: str) -> str:

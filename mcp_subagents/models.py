@@ -3,17 +3,18 @@
 import inspect
 import logging
 import os
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import anyio
+from pydantic_ai import Tool
 from pydantic_ai import exceptions as pai
 from pydantic_ai.models import Model, infer_model
 from pydantic_ai.models.fallback import FallbackModel
 from pydantic_ai.providers import Provider, infer_provider, infer_provider_class
 
-from mcp_subagents.config.providers import EXTRAS, install_hint, require_key, why_no_model
+from mcp_subagents.config.providers import DEMO, EXTRAS, install_hint, require_key, why_no_model
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.errors import ConfigError
 from mcp_subagents.evidence import evidence_of
@@ -94,6 +95,10 @@ class Models:
         return self._models[place]
 
     def _make(self, place: Address) -> Model:
+        if place.model == DEMO:
+            from mcp_subagents.demo.model import DemoModel  # here, since hardly any server has one
+
+            return DemoModel(place.base_url)
         key = require_key(place.api_key_env, self._env) if place.api_key_env else None
         return infer_model(_spoken_of(place), lambda provider: self._provider(provider, place, key))
 
@@ -157,6 +162,15 @@ def another_model_may_help(exc: Exception) -> bool:
     fault = classify(exc)
     is_of_model = (evidence := evidence_of(exc)) is not None and evidence.model is not None
     return fault.is_transient or (is_of_model and fault.failure_type is not FailureType.VALIDATION)
+
+
+def tools_of(model: Model) -> Sequence[Tool[Any]]:
+    """The tools that a model brings along: none, but for the demo model, which could not take several turns else."""
+    if model.system != DEMO:
+        return ()
+    from mcp_subagents.demo.model import STEP_TOOL
+
+    return (STEP_TOOL,)
 
 
 def settings_for(config: SubAgentConfig) -> dict[str, Any]:

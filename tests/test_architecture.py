@@ -15,6 +15,7 @@ ORDER = [
     *("config", "modes", "prompts", "delegation", "addresses", "shortening", "arguments", "views", "words"),
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
     *("store", "dispatch", "cancelling", "grace", "past", "ancestry", "budget", "journal", "asking", "nesting"),
+    *("demo",),
     *("parking", "model_addresses", "models", "probing", "outputs", "equipment", "agents", "runner", "transcripts"),
     *("waking", "housekeeping", "unfit", "standing", "looking", "fleet", "dispatching", "ending", "engine", "errand"),
     *("stopping", "server", "hosts", "doctor", "cli", "testing", "__main__", "__init__"),
@@ -24,7 +25,7 @@ ORDER = [
 AGENTS = {
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
     *("past", "budget", "journal", "asking", "nesting", "parking", "model_addresses", "models", "probing", "outputs"),
-    *("equipment", "agents", "runner", "transcripts", "testing"),
+    *("demo", "equipment", "agents", "runner", "transcripts", "testing"),
 }
 DOORS = {
     "pydantic_ai": AGENTS,
@@ -32,7 +33,7 @@ DOORS = {
     "apsw": {"store"},
     "psycopg": {"store"},
     "procrastinate": {"dispatch"},
-    "mcp": {"server", "testing"},
+    "mcp": {"demo", "server", "testing"},
     "fastmcp": {"equipment"},
 }
 """The parts that may import a library."""

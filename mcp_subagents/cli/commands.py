@@ -33,6 +33,7 @@ class Command:
 
 COMMANDS: Mapping[str, Command] = {
     "agents": Command("the subagents of a server here, and what became of agent files", "agents"),
+    "demo": Command("see everything happen, with no key and no network", "demo"),
     "install": Command("add this server to the apps on this machine", "install"),
     "uninstall": Command("take it out of them again", "uninstall"),
     "run": Command("delegate a task from here, and wait for its result", "run"),

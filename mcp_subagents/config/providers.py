@@ -41,6 +41,9 @@ PROVIDERS = (
 )
 """In the order in which their keys are looked for."""
 
+DEMO = "demo"
+"""The model that needs no provider and no key: a script, to try everything else with."""
+
 EXTRAS = {provider.name: provider.extra for provider in PROVIDERS}
 
 
@@ -70,7 +73,8 @@ def why_no_model(env: Mapping[str, str], *, installed: Callable[[str], bool] = i
             "There is no model to run tasks on.",
             *ways,
             f"Set MCP_SUBAGENTS_MODEL (such as {PROVIDERS[0].model}) along with its provider's key, or just one of the "
-            f"keys {variables}; or give the subagent a `model` of its own.",
+            f"keys {variables}; or give the subagent a `model` of its own. "
+            f"To look around without a key, set MCP_SUBAGENTS_MODEL={DEMO}.",
         ]
     )
 

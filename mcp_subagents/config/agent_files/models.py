@@ -42,7 +42,7 @@ PROVIDERS = {
 def model_named(name: str) -> str | None:
     """The pydantic-ai model of that name, or `None` if it is not known."""
     plain = re.sub(r"\s*\([^)]*\)\s*$", "", name.strip())
-    if plain == "test":
+    if plain in {"demo", "test"}:
         return plain
     for separator in (":", "/"):
         provider, found, model = plain.partition(separator)
