@@ -14,16 +14,28 @@ ORDER = [
     *("errors", "types", "trees", "records", "telemetry", "moves", "branches", "redact", "texts"),
     *("config", "modes", "prompts", "delegation", "addresses", "shortening", "arguments", "views", "words"),
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
-    *("store", "dispatch", "cancelling", "grace", "past", "ancestry", "budget", "journal", "asking", "nesting"),
-    *("parking", "model_addresses", "models", "outputs", "equipment", "agents", "runner", "transcripts", "waking"),
-    *("housekeeping", "unfit", "standing", "looking", "dispatching", "engine", "stopping", "server", "cli"),
+    *(
+        "store",
+        "dispatch",
+        "cancelling",
+        "grace",
+        "returns",
+        "past",
+        "ancestry",
+        "budget",
+        "journal",
+        "asking",
+        "nesting",
+    ),
+    *("parking", "model_addresses", "models", "outputs", "equipment", "agents", "runner", "transcripts"),
+    *("waking", "housekeeping", "unfit", "standing", "looking", "dispatching", "engine", "stopping", "server", "cli"),
     *("testing", "__main__", "__init__"),
 ]
 """A part imports only from parts before it."""
 
 AGENTS = {
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
-    *("past", "budget", "journal", "asking", "nesting", "parking", "model_addresses", "models", "outputs"),
+    *("returns", "past", "budget", "journal", "asking", "nesting", "parking", "model_addresses", "models", "outputs"),
     *("equipment", "agents", "runner", "transcripts", "testing"),
 }
 DOORS = {
