@@ -10,9 +10,10 @@ from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRe
 
 from mcp_subagents.delegation import ACTIVE
 from mcp_subagents.errors import StoreDamaged
-from mcp_subagents.history import closed, summary_of_steps, taken, text_of_turns
+from mcp_subagents.history import summary_of_steps, taken, text_of_turns
 from mcp_subagents.records import Entry, EntryKind, Mail
 from mcp_subagents.redact import redact
+from mcp_subagents.returns import CALLS, open_calls, returned, since_the_last_turn
 from mcp_subagents.shortening import shortened
 from mcp_subagents.store import Query, Store
 from mcp_subagents.types import FailureType, TaskFailure
@@ -40,9 +41,18 @@ async def stored_history(store: Store, task_id: str) -> list[ModelMessage]:
 
 
 async def followed_up(store: Store, task_id: str, prompt: str, at: datetime) -> Entry:
-    """What a new task has to go on from: all that an ended one has done, and then `prompt`."""
-    past = await stored_history(store, task_id)
-    past = taken(past) if (await store.read(task_id)).handle.is_structured else closed(past)
+    """What a new task has to go on from: all that an ended one was asked and has done, and then `prompt`."""
+    handle = (await store.read(task_id)).handle
+    entries = await store.journal(task_id, TURNS | CALLS)
+    past = messages_of(entries)
+    if not past:
+        past = [ModelRequest(parts=[UserPromptPart(content=handle.description)])]  # it ended before its first turn
+    elif handle.is_structured and handle.result is not None:
+        past = taken(past)
+    elif calls := open_calls(past):
+        recorded = since_the_last_turn(entries)
+        answers = {each.question_id: each.answer for each in handle.questions if each.answer is not None}
+        past.append(ModelRequest(parts=[returned(call, recorded, answers) for call in calls]))
     messages = [*past, ModelRequest(parts=[UserPromptPart(content=prompt)])]
     return Entry(kind=EntryKind.HISTORY, body=ModelMessagesTypeAdapter.dump_json(messages).decode(), at=at)
 

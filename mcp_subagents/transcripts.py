@@ -1,7 +1,7 @@
 """What happened in a task, as a person reads it."""
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 import anyio.lowlevel
@@ -20,6 +20,7 @@ from pydantic_ai.messages import (
 from mcp_subagents.moves import message_of
 from mcp_subagents.records import Entry, EntryKind
 from mcp_subagents.redact import redact
+from mcp_subagents.returns import result_of, since_the_last_turn
 from mcp_subagents.texts import plain
 from mcp_subagents.types import AgentMessage, MessageType, TaskHandle
 
@@ -61,8 +62,12 @@ def _lines(task: TaskHandle, entries: Sequence[Entry]) -> Iterator[str]:
         elif entry.kind is EntryKind.HISTORY:
             *_, told = ModelMessagesTypeAdapter.validate_json(entry.body)
             yield from ("*It goes on from what an earlier task has done.*", "", *_parts(told))
-    for name in _in_flight(entries):
-        yield _clean(f"*`{name}` was started and has not been heard of since.*")
+    for entry in since_the_last_turn(entries).values():
+        if entry.kind is EntryKind.TOOL_RESULT:
+            part = result_of(entry)
+            yield from _block(f"`{part.tool_name}` returned", part.model_response_str())
+        else:
+            yield _clean(f"*`{json.loads(entry.body)['tool']}` was started and has not been heard of since.*")
 
 
 def _event(message: AgentMessage) -> Iterator[str]:
@@ -124,20 +129,6 @@ def _block(head: str, text: str) -> Iterator[str]:
 
 def _clean(text: str) -> str:
     return redact(plain(text))
-
-
-def _in_flight(entries: Iterable[Entry]) -> Iterator[str]:
-    """Tools that were started since the last turn and have not returned."""
-    started: dict[str, str] = {}
-    for entry in entries:
-        if entry.kind is EntryKind.TURN:
-            started.clear()
-        elif entry.kind is EntryKind.TOOL_STARTED:
-            body = json.loads(entry.body)
-            started[body["id"]] = body["tool"]
-        elif entry.kind is EntryKind.TOOL_RESULT:
-            started.pop(json.loads(entry.body)["id"], None)
-    return iter(started.values())
 
 
 def _time(at: datetime) -> str:

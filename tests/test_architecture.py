@@ -14,18 +14,17 @@ ORDER = [
     *("errors", "types", "trees", "records", "telemetry", "moves", "branches", "redact", "texts"),
     *("config", "modes", "prompts", "delegation", "addresses", "shortening", "arguments", "views", "words"),
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
-    *("store", "dispatch", "cancelling", "grace", "past", "ancestry", "budget", "journal", "asking", "nesting"),
-    *("demo",),
-    *("parking", "model_addresses", "models", "probing", "outputs", "equipment", "agents", "runner", "transcripts"),
-    *("waking", "housekeeping", "unfit", "standing", "looking", "fleet", "dispatching", "ending", "engine", "errand"),
-    *("stopping", "server", "hosts", "doctor", "cli", "testing", "__main__", "__init__"),
+    *("store", "dispatch", "cancelling", "grace", "returns", "past", "ancestry", "budget", "journal", "asking"),
+    *("nesting", "demo", "parking", "model_addresses", "models", "probing", "outputs", "equipment", "agents", "runner"),
+    *("transcripts", "waking", "housekeeping", "unfit", "standing", "looking", "fleet", "dispatching", "ending"),
+    *("engine", "errand", "stopping", "server", "hosts", "doctor", "cli", "testing", "__main__", "__init__"),
 ]
 """A part imports only from parts before it."""
 
 AGENTS = {
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
-    *("past", "budget", "journal", "asking", "nesting", "parking", "model_addresses", "models", "probing", "outputs"),
-    *("demo", "equipment", "agents", "runner", "transcripts", "testing"),
+    *("returns", "past", "budget", "journal", "asking", "nesting", "parking", "model_addresses", "models", "probing"),
+    *("outputs", "demo", "equipment", "agents", "runner", "transcripts", "testing"),
 }
 DOORS = {
     "pydantic_ai": AGENTS,
