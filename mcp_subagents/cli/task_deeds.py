@@ -10,6 +10,7 @@ from mcp_subagents.cli.console import console
 from mcp_subagents.cli.printing import print_json
 from mcp_subagents.cli.prompting import ask, ask_until_said, somebody_is_there
 from mcp_subagents.cli.task_tables import document
+from mcp_subagents.delegation import ACTIVE
 from mcp_subagents.errors import SubagentsError, TaskEnded
 from mcp_subagents.fleet import acting
 from mcp_subagents.fleet.finding import SHORT, find, question_meant, waiting_questions
@@ -59,17 +60,22 @@ async def send(store: Store, given: str, text: str, *, as_json: bool) -> int:
     return 0
 
 
-async def cancel(store: Store, given: Sequence[str], *, hard: bool, as_json: bool) -> int:
-    """Cancel tasks with all below them: softly at the next turn, or now."""
+async def cancel(store: Store, given: Sequence[str] | None, *, hard: bool, as_json: bool) -> int:
+    """Cancel tasks, or all that are open, with all below them: softly at the next turn, or now."""
     # Not before it is needed: it loads pydantic-ai.
     from mcp_subagents.ending import cancel_tree
 
     kind = CancelKind.HARD if hard else CancelKind.SOFT
-    meant = [await find(store, each) for each in given]
+    if given is None:
+        meant = await store.select(Query(statuses=ACTIVE, on_top=True))
+    else:
+        meant = [await find(store, each) for each in given]
     done = [await cancel_tree(store, each.task_id, kind, utc_now) for each in meant]
     if as_json:
         print_json([document(await standing_of(store, each), each) for each in done])
         return 0
+    if not done:
+        print("No task is open.")
     for before, after in zip(meant, done, strict=True):
         print(f"{after.task_id[:SHORT]}  {_cancelled(before, after)}")
     return 0

@@ -15,6 +15,7 @@ from mcp_subagents.cli.arguments import add_json, add_store
 from mcp_subagents.cli.looking import configured, open_existing, path_of
 from mcp_subagents.cli.printing import politely
 from mcp_subagents.config.environment import ServerConfig
+from mcp_subagents.errors import SubagentsError
 from mcp_subagents.fleet.choosing import EVERY
 from mcp_subagents.fleet.durations import duration
 from mcp_subagents.fleet.finding import find
@@ -37,6 +38,7 @@ examples:
   mcp-subagents tasks watch
   mcp-subagents tasks answer 3fQ "The second one."
   mcp-subagents tasks result 3fQ > report.md
+  mcp-subagents tasks cancel --all
   mcp-subagents tasks prune --older-than 2w --dry-run
 """
 
@@ -120,13 +122,13 @@ def _add_own(name: str, action: argparse.ArgumentParser) -> None:
     if name in ("show", "answer", "send", "result", "transcript"):
         action.add_argument("task", metavar="ID", type=str.strip, help="the task")
     if name in ("watch", "cancel"):
-        several = "+" if name == "cancel" else "*"
-        action.add_argument("tasks", metavar="ID", type=str.strip, nargs=several, help="the tasks")
+        action.add_argument("tasks", metavar="ID", type=str.strip, nargs="*", help="the tasks")
     if name in ("answer", "send"):
         action.add_argument("text", metavar="TEXT", nargs="*", help="what to tell it")
     if name == "answer":
         action.add_argument("--question", metavar="N", default="", help="which one, if several are open; or its id")
     if name == "cancel":
+        action.add_argument("--all", action="store_true", help="all that are open, whichever app delegated them")
         action.add_argument("--hard", action="store_true", help="now, not when its turn is over")
     if name == "list":
         action.add_argument("--all", action="store_true", help="all of them")
@@ -147,6 +149,8 @@ def _add_own(name: str, action: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     """Do what was asked for, and return the exit code. Raises: `SubagentsError`."""
+    if arguments.action == "cancel" and arguments.all == bool(arguments.tasks):
+        raise SubagentsError("Say which tasks to cancel by their ids, or --all of them, not both.")
     config = configured(arguments, env)
     return politely(lambda: anyio.run(_act, arguments, path_of(config), config))
 
@@ -176,7 +180,8 @@ def _chosen_action(given: argparse.Namespace, store: Store, config: ServerConfig
         case "send":
             return partial(task_deeds.send, store, given.task, text_of(given.text), as_json=given.json)
         case "cancel":
-            return partial(task_deeds.cancel, store, given.tasks, hard=given.hard, as_json=given.json)
+            wanted = None if given.all else given.tasks
+            return partial(task_deeds.cancel, store, wanted, hard=given.hard, as_json=given.json)
         case _:
             usual = timedelta(days=config.settings.retention_days)
             older = usual if given.older_than is None else given.older_than

@@ -354,6 +354,23 @@ def test_cancel_stops_a_task_and_all_below_it(
     assert of_store(path, RUNNING).handle.cancel_requested is not None
 
 
+def test_everything_can_be_stopped_at_once(path: Path, tasks: Tasks):
+    code, out, err = tasks("cancel", "--all", "--hard")
+    assert (code, err, {line.split()[1] for line in lines(out)}) == (0, "", {"cancelled"})
+    found = with_store(path, statuses)
+    assert {found[each] for each in (RUNNING, CHILD, ASKING, TORN)} == {TaskStatus.CANCELLED}
+    assert found[DONE] is TaskStatus.COMPLETED
+    assert tasks("cancel", "--all") == (0, "No task is open.\n", "")
+
+
+@pytest.mark.parametrize("words", [[], ["run", "--all"]], ids=["nothing", "both"])
+def test_what_to_cancel_is_said_in_one_way(path: Path, tasks: Tasks, words: list[str]):
+    code, out, err = tasks("cancel", *words)
+    assert (code, out) == (2, "")
+    assert "Say which tasks to cancel by their ids, or --all of them, not both." in err
+    assert TaskStatus.CANCELLED not in {with_store(path, statuses)[each] for each in (RUNNING, CHILD)}
+
+
 def test_prune_deletes_what_ended_when_somebody_agrees(path: Path, tasks: Tasks):
     assert tasks("prune", "--older-than", "1h", "--yes")[1].startswith("There is nothing to delete: no task ended bef")
     code, out, _ = tasks("prune", "--older-than", "0s", "--dry-run")
