@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from mcp_subagents.config.places import beside
 from mcp_subagents.config.subagent import SubAgentConfig
-from mcp_subagents.equipment.places import absolute, settled
+from mcp_subagents.equipment.places import settled
 from mcp_subagents.errors import ConfigError, did_you_mean
 
 _KEYS = frozenset({"command", "args", "env", "cwd", "url", "headers", "type", "timeout"})
@@ -76,7 +77,7 @@ def _entry(
     servers = cast("Mapping[str, object]", entry)
     path = servers.get("from")
     if isinstance(path, str):
-        return _from_file(Path(absolute(path, base)), servers, subagent)
+        return _from_file(beside(base, path), servers, subagent)
     return [definition_of(name, settled(value, base)) for name, value in servers.items()]
 
 

@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from mcp_subagents.config.places import Inside, folder_at
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.equipment.capability_names import named
 from mcp_subagents.equipment.context_files import require_context
 from mcp_subagents.equipment.definitions import definition_of, definitions_of, expand
+from mcp_subagents.equipment.folders import Folder, Refused
 from mcp_subagents.equipment.places import anchored
 from mcp_subagents.errors import ConfigError
 from mcp_subagents.redact import redact
@@ -95,17 +97,17 @@ def not_allowed(config: SubAgentConfig) -> str:
     )
 
 
-def workspace_of(config: SubAgentConfig) -> tuple[Path, bool] | None:
+def workspace_of(config: SubAgentConfig) -> tuple[Inside, bool] | None:
     """Where the subagent's workspace is, and whether it may only look. Raises: `ConfigError`."""
     match config.get("workspace"):
         case None:
             return None
         case str(path):
-            return Path(path), True
+            return folder_at(path), True
         case {"path": str(path), **others} if not others or (
             others.keys() == {"read_only"} and isinstance(others["read_only"], bool)
         ):
-            return Path(path), bool(others.get("read_only", True))
+            return folder_at(path), bool(others.get("read_only", True))
         case other:
             raise ConfigError(
                 f"The workspace of {config.get('name', '')!r} is a path, or {{path, read_only}}; not {other!r}."
@@ -113,7 +115,13 @@ def workspace_of(config: SubAgentConfig) -> tuple[Path, bool] | None:
 
 
 def require_workspace(config: SubAgentConfig) -> None:
-    """The workspace, if there is one, is a directory. Raises: `ConfigError`."""
-    found = workspace_of(config)
-    if found is not None and not found[0].is_dir():
-        raise ConfigError(f"The workspace of the subagent {config.get('name', '')!r} is not a directory: {found[0]}.")
+    """The workspace, if there is one, is a directory that can be opened. Raises: `ConfigError`."""
+    if (found := workspace_of(config)) is None:
+        return
+    place, whose = found[0], f"The workspace of the subagent {config.get('name', '')!r}"
+    if not place.path.is_dir():
+        raise ConfigError(f"{whose} is not a directory: {place.path}.")
+    try:
+        Folder(place).require()
+    except Refused as exc:
+        raise ConfigError(f"{whose} cannot be used, {place.below or '.'!r} in {place.folder}: {exc}") from exc
