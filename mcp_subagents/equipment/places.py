@@ -4,7 +4,7 @@ A definition is stored with its tasks, and may be run by another process in anot
 absolute when it is taken in, and a path that may not leave a folder says which one: `folder/./path/below`.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
@@ -29,23 +29,6 @@ def anchored(config: SubAgentConfig, base: Path) -> SubAgentConfig:
     if data.get("mcp_servers"):
         data["mcp_servers"] = _servers(data["mcp_servers"], base)
     return cast("SubAgentConfig", data)
-
-
-class Anchored(Mapping[str, SubAgentConfig]):
-    """Subagents by their names, each `anchored` when it is looked at, since what they are may change."""
-
-    def __init__(self, configs: Mapping[str, SubAgentConfig], base: Path) -> None:
-        self._configs = configs
-        self._base = base
-
-    def __getitem__(self, name: str) -> SubAgentConfig:
-        return anchored(self._configs[name], self._base)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._configs)
-
-    def __len__(self) -> int:
-        return len(self._configs)
 
 
 def _servers(servers: object, base: Path) -> object:

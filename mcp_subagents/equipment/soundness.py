@@ -56,7 +56,7 @@ def _trouble(
         )
         return wrong
     _try(wrong, lambda: [expand(each, env) for each in definitions_of(config, shared, base)])
-    _try(wrong, lambda: _warn_of_secrets(config, base))
+    _try(wrong, lambda: _warn_of_secrets(config, shared, base))
     for entry in config.get("capabilities") or ():
         _try(wrong, lambda entry=entry: named(entry, name))
     _try(wrong, lambda: require_context(name, config.get("context_files") or ()))
@@ -66,13 +66,13 @@ def _trouble(
     return wrong
 
 
-def _warn_of_secrets(config: SubAgentConfig, base: Path) -> None:
+def _warn_of_secrets(config: SubAgentConfig, shared: Mapping[str, Mapping[str, Any]], base: Path) -> None:
     """Say which tool servers are given a secret by the definition itself, by the look of it."""
     given: Any = config.get("mcp_servers") or []
     entries = cast("list[Any]", given if isinstance(given, list) else [given])
-    # A name or a file is all that is stored of servers that are defined elsewhere.
-    own: list[Any] = [each for each in entries if isinstance(each, dict) and "from" not in each]
-    for server in definitions_of(cast("SubAgentConfig", {**config, "mcp_servers": own}), {}, base):
+    # Its name is all that is stored of the file of a host.
+    own: list[Any] = [each for each in entries if not isinstance(each, dict) or "from" not in each]
+    for server in definitions_of(cast("SubAgentConfig", {**config, "mcp_servers": own}), shared, base):
         texts = [f"{key}: {text}" for part in (server.env, server.headers) for key, text in part.items()]
         if any("${" not in text and redact(text) != text for text in texts):
             logger.warning(
