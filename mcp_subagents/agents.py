@@ -14,8 +14,9 @@ from pydantic_ai.models.instrumented import InstrumentationSettings
 
 from mcp_subagents import telemetry
 from mcp_subagents.asking import ASK_PARENT, ASKING, may_ever_ask
+from mcp_subagents.config.definitions import Definition
 from mcp_subagents.config.roster import by_name
-from mcp_subagents.config.spec import PYTHON_ONLY, SubAgentSpec
+from mcp_subagents.config.spec import PYTHON_ONLY
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.equipment.kits import Equipment
 from mcp_subagents.equipment.rehearsal import rehearse
@@ -29,6 +30,9 @@ from mcp_subagents.outputs import output_for, repairs_left, require_fit
 from mcp_subagents.prompts import SUBAGENT_SYSTEM_PROMPT
 
 logger = logging.getLogger(__name__)
+
+MOST_COMPILED = 100
+"""Definitions that are kept ready to run; one that is not is made again from what is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +48,21 @@ class CompiledSubAgent:
     """Whether we built the agent, with our tools in it; to one that somebody else built, each run adds them."""
     delegation: object | None = None
     """The toolset with which it delegates itself, if it may."""
+    delegates: Mapping[str, SubAgentConfig] | None = None
+    """Those that it may delegate to, by their names; `None` if it may not."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Assignment:
+    """What a task takes along of its subagent."""
+
+    config: SubAgentConfig
+    definition: str | None
+    """As JSON, and enough for any process; `None` if live objects are in it, or in one that it may delegate to."""
+    model: str | None
+    """The model that it is to run on, by its name; `None` if nobody can tell."""
+    provider: str
+    """Whose models it uses: tasks with the same answer share a cooldown."""
 
 
 class Roster:
@@ -59,10 +78,13 @@ class Roster:
         self.equipment = equipment or Equipment()
         # A mapping is looked at anew every time: it may follow its files.
         given = cast("Mapping[str, SubAgentConfig]", configs) if isinstance(configs, Mapping) else by_name(configs)
-        self._configs = self.equipment.all_anchored(given)
+        self._configs = given
         self._default_model = default_model
         self._models = Models()
         self._compiled: dict[str, CompiledSubAgent] = {}
+        """By their stored definitions, the one that was used last at the end."""
+        self._resident: dict[str, tuple[Definition, CompiledSubAgent]] = {}
+        """Those that no definition can stand for, by their names."""
 
     @asynccontextmanager
     async def open(self, *, looking: bool = True) -> AsyncGenerator[None]:
@@ -103,6 +125,13 @@ class Roster:
         """The names of subagents that no stored definition can stand for."""
         return frozenset(name for name in self._configs if self.definition(name) is None)
 
+    def _is_resident(self, definition: Definition) -> bool:
+        # One that delegates to such a subagent is one itself: it can work only where that is.
+        return any(
+            PYTHON_ONLY & config.keys() or isinstance(config.get("model", self._default_model), Model)
+            for config in definition.subagents.values()
+        )
+
     def config(self, name: str) -> SubAgentConfig:
         """The subagent of that name. Raises: `UnknownSubagent`."""
         if name not in self._configs:
@@ -111,20 +140,36 @@ class Roster:
 
     def definition(self, name: str) -> str | None:
         """The definition as JSON, to be stored with a task; `None` if it holds live objects."""
-        config = self.config(name)
-        model = config.get("model", self._default_model)
-        if PYTHON_ONLY & config.keys() or isinstance(model, Model):
-            return None
-        spec = SubAgentSpec.from_config(config)
-        return spec.model_copy(update={"model": model}).model_dump_json(exclude_none=True)
+        return self.assignment(name).definition
 
-    def provider(self, name: str) -> str:
-        """Whose models the subagent uses: tasks with the same answer share a cooldown."""
-        return account_of(self.config(name), self._default_model)
+    def assignment(self, name: str, above: str | None = None) -> Assignment:
+        """What a task of that subagent takes along.
 
-    def model(self, name: str) -> str | None:
-        """The model that the subagent is to run on, by its name; `None` if nobody can tell."""
-        return requested_model(self.config(name), self._default_model)
+        `above` is the definition of the task that delegates: those that it defines are as they were when it began.
+
+        Raises:
+            UnknownSubagent: there is none of that name.
+            ConfigError: it names what is not there.
+        """
+        known: Mapping[str, SubAgentConfig] = {} if above is None else Definition.loaded(above).subagents
+        definition = Definition.of(name, known) if name in known else self._current(name)
+        config = definition.config
+        return Assignment(
+            config=config,
+            definition=None if self._is_resident(definition) else definition.dumped(),
+            model=requested_model(config, self._default_model),
+            provider=account_of(config, self._default_model),
+        )
+
+    def _current(self, name: str) -> Definition:
+        self.config(name)
+        return Definition.of(name, self._configs, self._closed)
+
+    def _closed(self, config: SubAgentConfig) -> SubAgentConfig:
+        config = self.equipment.closed(config)
+        if isinstance(self._default_model, str) and not config.get("model") and not PYTHON_ONLY & config.keys():
+            return {**config, "model": self._default_model}
+        return config
 
     def compiled(self, name: str, definition: str | None) -> CompiledSubAgent:
         """The agent for a task: from the definition stored with it, or else from this process's own.
@@ -132,35 +177,38 @@ class Roster:
         Raises:
             ConfigError: it cannot be made from its definition.
         """
-        key = definition if definition is not None else f"name:{name}"
-        if key not in self._compiled:
-            config = (
-                self.config(name) if definition is None else SubAgentSpec.model_validate_json(definition).to_config()
-            )
-            self._compiled[key] = _compile(config, self._models, self._default_model, self.equipment, self._configs)
-        return self._compiled[key]
+        if definition is None:
+            return self._compiled_here(name)
+        compiled = self._compiled.pop(definition, None) or self._compile(Definition.loaded(definition))
+        self._compiled[definition] = compiled
+        while len(self._compiled) > MOST_COMPILED:
+            del self._compiled[next(iter(self._compiled))]
+        return compiled
+
+    def _compiled_here(self, name: str) -> CompiledSubAgent:
+        definition = self._current(name)
+        if name not in self._resident or self._resident[name][0] != definition:
+            self._resident[name] = definition, self._compile(definition)
+        return self._resident[name][1]
+
+    def _compile(self, definition: Definition) -> CompiledSubAgent:
+        config, names = definition.config, definition.config.get("subagents") or ()
+        # One that was stored without them finds its delegates here, by their names.
+        found = {name: definition.subagents.get(name) or self._configs.get(name) for name in names}
+        delegates = {name: each for name, each in found.items() if each is not None}
+        return CompiledSubAgent(
+            name=definition.name,
+            description=config.get("description", ""),
+            config=config,
+            agent=_agent(config, self._models, self._default_model, self.equipment, delegates),
+            is_ours=not {"agent", "agent_factory"} & config.keys(),
+            delegation=delegation_toolset(names, delegates) if names else None,
+            delegates=delegates if names else None,
+        )
 
 
 async def _rest() -> None:
     """Do nothing beside the tool servers."""
-
-
-def _compile(
-    config: SubAgentConfig,
-    models: Models,
-    default_model: "str | Model | None",
-    equipment: Equipment,
-    others: Mapping[str, SubAgentConfig],
-) -> CompiledSubAgent:
-    name = config.get("name", "")
-    return CompiledSubAgent(
-        name=name,
-        description=config.get("description", ""),
-        config=config,
-        agent=_agent(config, models, default_model, equipment, others),
-        is_ours=not {"agent", "agent_factory"} & config.keys(),
-        delegation=delegation_toolset(config.get("subagents", ()), others) if config.get("subagents") else None,
-    )
 
 
 def _agent(

@@ -75,7 +75,6 @@ class Engine:
             stay_at_hand=self._stay_at_hand,
             other_subagents=lambda name: sorted(set(roster.configs) - {name}),
             delegates=self,
-            subagents=roster.configs,
         )
 
     async def submit(self, wanted: Submission, *, owner: str = "local") -> TaskHandle:
@@ -83,6 +82,7 @@ class Engine:
 
         Raises:
             UnknownSubagent: there is no subagent of that name.
+            ConfigError: its definition names what is not there.
             TooManyTasks: the owner has too many open tasks.
             DepthExceeded, DescendantsExceeded: the task is too far below the host's, or one too many.
             TaskEnded: its parent has ended, or was told to stop.
@@ -92,9 +92,9 @@ class Engine:
         """
         self._wakers.require_open()
         require_text("owner", owner)
-        config = self._roster.config(wanted.subagent)
-        await self._check_the_day()
         parent = None if wanted.parent_id is None else await self._owned(wanted.parent_id, owner)
+        chosen = self._roster.assignment(wanted.subagent, parent and parent.definition)
+        await self._check_the_day()
         above = [] if parent is None else [parent, *await ancestors(self._store, parent.handle)]
         now = self._now()
         record = TaskRecord(
@@ -108,20 +108,20 @@ class Engine:
                 owner=owner,
                 parent_id=wanted.parent_id,
                 depth=len(above),
-                model=self._roster.model(wanted.subagent),
+                model=chosen.model,
             ),
             due_at=now,
-            definition=self._roster.definition(wanted.subagent),
-            provider=self._roster.provider(wanted.subagent),
+            definition=chosen.definition,
+            provider=chosen.provider,
             idempotency_key=wanted.idempotency_key,
-            limits=config.get("limits"),
+            limits=chosen.config.get("limits"),
             continues=wanted.continues,
             home=self._store.process,
             trace=telemetry.current_trace(),
         )
         entries = [moves.event(record, MessageType.TASK_ASSIGNED, {}, now, from_host=True)]
         if wanted.continues:
-            entries.append(await self._follow_up(wanted, owner, config))
+            entries.append(await self._follow_up(wanted, owner, chosen.config))
         adopted = adoptions(record.task_id, len(above), above, self._limits_of)
         stored = await self._store.create(record, entries, most_open=self._settings.max_open_tasks, above=adopted)
         if stored.wish != record.wish:

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -28,7 +28,6 @@ from mcp_subagents.asking import questions_before
 from mcp_subagents.budget import Budget, warning
 from mcp_subagents.cancelling import SelfCancelled, was_cancelled_from_outside
 from mcp_subagents.config.limits import EngineSettings
-from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.delegation import Delegates
 from mcp_subagents.errors import ChildrenOpen, LeaseLost, MailWaiting, StopRequested, StoreDamaged, StoreError
 from mcp_subagents.failures import failure_of, run_usage, task_usage
@@ -68,7 +67,6 @@ class Surroundings:
     other_subagents: Callable[[str], Sequence[str]]
     delegates: Delegates
     """Where a subagent hands its own tasks."""
-    subagents: Mapping[str, SubAgentConfig]
     under_way: Counter[str] = field(default_factory=Counter[str])
     """Model requests in this process that are not answered yet, for each task and those above it."""
 
@@ -315,10 +313,9 @@ class Attempt:
 
     def _below(self, record: TaskRecord) -> Below | None:
         """What the tools of a subagent that may delegate need to know."""
-        names = self._subagent.config.get("subagents", ())
-        if not names:
+        known = self._subagent.delegates
+        if known is None:
             return None
-        known = {name: self._around.subagents[name] for name in names if name in self._around.subagents}
         asked_in = record.handle.turns if record.tree is not None and record.tree.asks else None
         return Below(engine=self._around.delegates, handle=record.handle, subagents=known, asked_in=asked_in)
 

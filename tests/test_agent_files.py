@@ -211,7 +211,7 @@ def test_a_file_for_every_app(project: Path):
         "description": "Explains a part of the project to a newcomer.",
         "instructions": "You explain.",
         "can_ask_questions": True,
-        "workspace": {"path": str(project / "docs"), "read_only": True},
+        "workspace": {"path": f"{project}/./docs", "read_only": True},
         "context_files": [f"{project}/./README.md"],
     }
     assert notes(project, place) == [

@@ -8,7 +8,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from mcp_subagents.config.limits import DAILY_COST_USD, Limits
 from mcp_subagents.config.mistakes import Mistake, Place, by_line, in_words, shown, unknown_keys
-from mcp_subagents.config.places import beside, confined
+from mcp_subagents.config.places import anchored, beside, confined
 from mcp_subagents.config.roster import alike
 from mcp_subagents.config.spec import SubAgentSpec, named_model
 from mcp_subagents.config.stores import located
@@ -202,8 +202,8 @@ def placed(spec: SubAgentSpec, file: Path) -> SubAgentSpec:
     if spec.context_files:
         changes["context_files"] = [confined(each, file.parent) for each in spec.context_files]
     if isinstance(spec.workspace, str):
-        changes["workspace"] = str(beside(file.parent, spec.workspace))
+        changes["workspace"] = anchored(spec.workspace, file.parent)
     elif spec.workspace is not None:
-        path = str(beside(file.parent, spec.workspace.path))
+        path = anchored(spec.workspace.path, file.parent)
         changes["workspace"] = spec.workspace.model_copy(update={"path": path})
     return spec.model_copy(update=changes)

@@ -3,8 +3,8 @@
 import os
 from collections.abc import Sequence
 
+from mcp_subagents.config.places import Inside, file_at
 from mcp_subagents.equipment.folders import Folder, Refused
-from mcp_subagents.equipment.places import place_of
 from mcp_subagents.errors import ConfigError
 from mcp_subagents.texts import encodable
 
@@ -17,7 +17,7 @@ def context_of(paths: Sequence[str]) -> str:
     """The texts of these files as they are now, each with its name; what is missing or cut is said."""
     left, parts = MOST_IN_ALL, list[str]()
     for path in paths:
-        name = place_of(path).below
+        name = file_at(path).below
         try:
             data, size = _read(path, min(MOST_OF_ONE, left))
         except Refused as exc:
@@ -36,14 +36,14 @@ def require_context(subagent: str, paths: Sequence[str]) -> None:
         try:
             _read(path, 1)
         except Refused as exc:
-            place = place_of(path)
+            place = file_at(path)
             raise ConfigError(f"A context file of the subagent {subagent!r}, in {place.folder}: {exc}") from exc
 
 
 def _read(path: str, most: int) -> tuple[bytes, int]:
     """The beginning of a file, and its size."""
-    place = place_of(path)
-    with Folder(place.folder).spot(place.below) as spot, os.fdopen(spot.read(), "rb") as file:
+    place = file_at(path)
+    with Folder(Inside(place.folder)).spot(place.below) as spot, os.fdopen(spot.read(), "rb") as file:
         data, size = file.read(most), os.fstat(file.fileno()).st_size
         if b"\0" in data:
             raise Refused(f"{place.below!r} is a binary file.")

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from mcp_subagents.config.places import beside
 from mcp_subagents.config.subagent import SubAgentConfig
-from mcp_subagents.equipment.places import absolute, settled
+from mcp_subagents.equipment.places import anchored, settled
 from mcp_subagents.errors import ConfigError, did_you_mean
 
 _KEYS = frozenset({"command", "args", "env", "cwd", "url", "headers", "type", "timeout"})
@@ -44,6 +45,29 @@ class ToolServerDefinition:
         return json.dumps(asdict(self), sort_keys=True)
 
 
+def closed(config: SubAgentConfig, shared: Mapping[str, Mapping[str, Any]], base: Path) -> SubAgentConfig:
+    """The same subagent, which means the same wherever it is run: by its paths, and by the tool servers it names.
+
+    `{from: FILE}` stays, since such a file is full of secrets, and they are not stored. Raises: `ConfigError`.
+    """
+    config = anchored(config, base)
+    given: object = config.get("mcp_servers")
+    if not isinstance(given, list):
+        return config
+    whole: list[Any] = []
+    for each in cast("list[object]", given):
+        whole.append({each: _named(each, config.get("name", ""), shared, base)} if isinstance(each, str) else each)
+    return cast("SubAgentConfig", {**config, "mcp_servers": whole})
+
+
+def _named(name: str, subagent: str, shared: Mapping[str, Mapping[str, Any]], base: Path) -> object:
+    """The shared definition of that name."""
+    if name not in shared:
+        hint = did_you_mean(name, shared) if shared else "none are defined under the top-level `mcp_servers`"
+        raise ConfigError(f"The subagent {subagent!r} names the tool server {name!r}, which is not defined; {hint}.")
+    return settled(shared[name], base)
+
+
 def definitions_of(
     config: SubAgentConfig, shared: Mapping[str, Mapping[str, Any]], base: Path
 ) -> Sequence[ToolServerDefinition]:
@@ -62,12 +86,7 @@ def _entry(
     entry: object, subagent: str, shared: Mapping[str, Mapping[str, Any]], base: Path
 ) -> Sequence[ToolServerDefinition]:
     if isinstance(entry, str):
-        if entry not in shared:
-            hint = did_you_mean(entry, shared) if shared else "none are defined under the top-level `mcp_servers`"
-            raise ConfigError(
-                f"The subagent {subagent!r} names the tool server {entry!r}, which is not defined; {hint}."
-            )
-        return [definition_of(entry, settled(shared[entry], base))]
+        return [definition_of(entry, _named(entry, subagent, shared, base))]
     if not isinstance(entry, Mapping):
         raise ConfigError(
             f"The subagent {subagent!r} has {entry!r} among its `mcp_servers`; that is a name, or a mapping of a "
@@ -76,7 +95,7 @@ def _entry(
     servers = cast("Mapping[str, object]", entry)
     path = servers.get("from")
     if isinstance(path, str):
-        return _from_file(Path(absolute(path, base)), servers, subagent)
+        return _from_file(beside(base, path), servers, subagent)
     return [definition_of(name, settled(value, base)) for name, value in servers.items()]
 
 

@@ -14,6 +14,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from mcp_subagents.config.places import Inside
+
 CAN_WALK = os.open in os.supports_dir_fd and os.readlink in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _MOST_LINKS = 40
 _LONGEST_PATH = 4096
@@ -117,26 +119,47 @@ def _entry(found: os.DirEntry[str]) -> Entry:
 
 
 class Folder:
-    """A folder, and what is below it."""
+    """A folder, and what is below it. One that is inside another is walked to from there, every time."""
 
-    def __init__(self, path: Path, *, can_walk: bool = CAN_WALK) -> None:
-        self.path = path
+    def __init__(self, place: Inside, *, can_walk: bool = CAN_WALK) -> None:
+        self._place = place
         self._can_walk = can_walk
+
+    @property
+    def path(self) -> Path:
+        return self._place.folder / self._place.below
+
+    def require(self) -> None:
+        """It can be opened, and does not lead out of the folder that it is inside of. Raises: `Refused`."""
+        with self.spot("."):
+            pass
 
     @contextmanager
     def spot(self, path: str, *, make_parents: bool = False) -> Generator[Spot]:
         """Where `path` leads, below the folder; the file itself need not exist. Raises: `Refused`."""
         parts = self._parts(path)
         shown = "/".join(parts) or "."
+        if not self._place.folder.is_absolute():
+            raise Refused(f"The folder {str(self._place)!r} could be anywhere: its path is not absolute.")
         if not self._can_walk:
             yield self._resolved(parts, shown, make_parents)
             return
         with ExitStack() as opened:
             with in_words(shown):
-                root = os.open(self.path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
-                opened.callback(os.close, root)
-                directory, name = self._walk(root, parts, opened, make_parents)
+                root = self._root(opened)
+                directory, name = _walk(root, parts, opened, top=self.path, make_parents=make_parents)
             yield Spot(directory, name, shown)
+
+    def _root(self, opened: ExitStack) -> int:
+        """The folder itself, opened."""
+        folder, below = self._place.folder, _split(self._place.below)
+        root = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
+        opened.callback(os.close, root)
+        if below:
+            directory, name = _walk(root, below, opened, top=folder)
+            root = os.open(name, os.O_RDONLY | _DIRECTORY, dir_fd=directory)
+            opened.callback(os.close, root)
+        return root
 
     def _parts(self, path: str) -> list[str]:
         if "\0" in path or len(path) > _LONGEST_PATH:
@@ -146,53 +169,60 @@ class Folder:
                 if Path(path).is_relative_to(top):
                     return [*Path(path).relative_to(top).parts]
             raise Refused(f"{path!r} is outside the folder. Paths are relative to it.")
-        separators = path.replace(os.sep, "/").split("/")
-        return [part for part in separators if part not in ("", ".")]
-
-    def _walk(self, root: int, parts: list[str], opened: ExitStack, make_parents: bool) -> tuple[int, str]:
-        way, todo, links = [root], parts[::-1], 0
-        while todo:
-            part = todo.pop()
-            if part == "..":
-                if len(way) == 1:
-                    raise Refused("That path is outside the folder.")
-                way.pop()
-                continue
-            if (target := _link(part, way[-1])) is not None:
-                links += 1
-                if links > _MOST_LINKS:
-                    raise Refused("That path goes round in circles: too many links.")
-                if os.path.isabs(target):
-                    del way[1:]
-                todo += self._below(target)[::-1]
-                continue
-            if not todo:
-                return way[-1], part
-            if make_parents:
-                with suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=way[-1])
-            way.append(os.open(part, os.O_RDONLY | _DIRECTORY, dir_fd=way[-1]))
-            opened.callback(os.close, way[-1])
-        return way[-1], "."
-
-    def _below(self, target: str) -> list[str]:
-        """The parts of a link's target. Raises: `Refused`, if it is absolute and leads elsewhere."""
-        if os.path.isabs(target):
-            top = os.path.realpath(self.path)
-            if not Path(target).is_relative_to(top):
-                raise Refused("That path leads outside the folder, by a link.")
-            target = str(Path(target).relative_to(top))
-        return [part for part in target.split("/") if part not in ("", ".")]
+        return _split(path)
 
     def _resolved(self, parts: list[str], shown: str, make_parents: bool) -> Spot:
         with in_words(shown):
-            top = Path(os.path.realpath(self.path))
-            found = Path(os.path.realpath(top.joinpath(*parts)))
-            if not found.is_relative_to(top):
-                raise Refused(f"{shown!r} is outside the folder.")
+            found = Path(os.path.realpath(self._place.folder))
+            for way in (_split(self._place.below), parts):
+                top, found = found, Path(os.path.realpath(found.joinpath(*way)))
+                if not found.is_relative_to(top):
+                    raise Refused(f"{shown!r} is outside the folder.")
             if make_parents:
                 found.parent.mkdir(parents=True, exist_ok=True)
         return Spot(None, str(found), shown)
+
+
+def _split(path: str) -> list[str]:
+    return [part for part in path.replace(os.sep, "/").split("/") if part not in ("", ".")]
+
+
+def _walk(root: int, parts: list[str], opened: ExitStack, *, top: Path, make_parents: bool = False) -> tuple[int, str]:
+    """The directory and the name where `parts` lead from `root`, the opened `top`. Raises: `Refused`."""
+    way, todo, links = [root], parts[::-1], 0
+    while todo:
+        part = todo.pop()
+        if part == "..":
+            if len(way) == 1:
+                raise Refused("That path is outside the folder.")
+            way.pop()
+            continue
+        if (target := _link(part, way[-1])) is not None:
+            links += 1
+            if links > _MOST_LINKS:
+                raise Refused("That path goes round in circles: too many links.")
+            if os.path.isabs(target):
+                del way[1:]
+            todo += _below(target, top)[::-1]
+            continue
+        if not todo:
+            return way[-1], part
+        if make_parents:
+            with suppress(FileExistsError):
+                os.mkdir(part, dir_fd=way[-1])
+        way.append(os.open(part, os.O_RDONLY | _DIRECTORY, dir_fd=way[-1]))
+        opened.callback(os.close, way[-1])
+    return way[-1], "."
+
+
+def _below(target: str, top: Path) -> list[str]:
+    """The parts of a link's target. Raises: `Refused`, if it is absolute and leads elsewhere."""
+    if os.path.isabs(target):
+        real = os.path.realpath(top)
+        if not Path(target).is_relative_to(real):
+            raise Refused("That path leads outside the folder, by a link.")
+        target = str(Path(target).relative_to(real))
+    return [part for part in target.split("/") if part not in ("", ".")]
 
 
 def _link(name: str, directory: int) -> str | None:

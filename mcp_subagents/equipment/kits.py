@@ -15,8 +15,7 @@ from pydantic_ai.toolsets import AbstractToolset
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.equipment.capabilities import capabilities_of
 from mcp_subagents.equipment.context_files import context_of
-from mcp_subagents.equipment.definitions import definitions_of
-from mcp_subagents.equipment.places import Anchored
+from mcp_subagents.equipment.definitions import closed, definitions_of
 from mcp_subagents.equipment.python_tools import python_tools_of
 from mcp_subagents.equipment.served_tools import ServedTools
 from mcp_subagents.equipment.soundness import require_workspace, workspace_of
@@ -70,9 +69,9 @@ class Equipment:
         async with self._servers.open(beside):
             yield
 
-    def all_anchored(self, configs: Mapping[str, SubAgentConfig]) -> Mapping[str, SubAgentConfig]:
-        """The same subagents, with paths that mean the same wherever they run; when `configs` changes, so do they."""
-        return Anchored(configs, self._base)
+    def closed(self, config: SubAgentConfig) -> SubAgentConfig:
+        """The same subagent, which means the same in every process. Raises: `ConfigError`."""
+        return closed(config, self._shared, self._base)
 
     def kit(self, config: SubAgentConfig) -> Kit:
         """What the definition asks for. It starts nothing. Raises: `ConfigError`."""

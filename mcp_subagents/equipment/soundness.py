@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from mcp_subagents.config.places import Inside, folder_at
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.equipment.capability_names import named
 from mcp_subagents.equipment.context_files import require_context
 from mcp_subagents.equipment.definitions import definition_of, definitions_of, expand
+from mcp_subagents.equipment.folders import Folder, Refused
 from mcp_subagents.equipment.places import anchored
 from mcp_subagents.errors import ConfigError
 from mcp_subagents.redact import redact
@@ -54,7 +56,7 @@ def _trouble(
         )
         return wrong
     _try(wrong, lambda: [expand(each, env) for each in definitions_of(config, shared, base)])
-    _try(wrong, lambda: _warn_of_secrets(config, base))
+    _try(wrong, lambda: _warn_of_secrets(config, shared, base))
     for entry in config.get("capabilities") or ():
         _try(wrong, lambda entry=entry: named(entry, name))
     _try(wrong, lambda: require_context(name, config.get("context_files") or ()))
@@ -64,13 +66,13 @@ def _trouble(
     return wrong
 
 
-def _warn_of_secrets(config: SubAgentConfig, base: Path) -> None:
+def _warn_of_secrets(config: SubAgentConfig, shared: Mapping[str, Mapping[str, Any]], base: Path) -> None:
     """Say which tool servers are given a secret by the definition itself, by the look of it."""
     given: Any = config.get("mcp_servers") or []
     entries = cast("list[Any]", given if isinstance(given, list) else [given])
-    # A name or a file is all that is stored of servers that are defined elsewhere.
-    own: list[Any] = [each for each in entries if isinstance(each, dict) and "from" not in each]
-    for server in definitions_of(cast("SubAgentConfig", {**config, "mcp_servers": own}), {}, base):
+    # Its name is all that is stored of the file of a host.
+    own: list[Any] = [each for each in entries if not isinstance(each, dict) or "from" not in each]
+    for server in definitions_of(cast("SubAgentConfig", {**config, "mcp_servers": own}), shared, base):
         texts = [f"{key}: {text}" for part in (server.env, server.headers) for key, text in part.items()]
         if any("${" not in text and redact(text) != text for text in texts):
             logger.warning(
@@ -95,17 +97,17 @@ def not_allowed(config: SubAgentConfig) -> str:
     )
 
 
-def workspace_of(config: SubAgentConfig) -> tuple[Path, bool] | None:
+def workspace_of(config: SubAgentConfig) -> tuple[Inside, bool] | None:
     """Where the subagent's workspace is, and whether it may only look. Raises: `ConfigError`."""
     match config.get("workspace"):
         case None:
             return None
         case str(path):
-            return Path(path), True
+            return folder_at(path), True
         case {"path": str(path), **others} if not others or (
             others.keys() == {"read_only"} and isinstance(others["read_only"], bool)
         ):
-            return Path(path), bool(others.get("read_only", True))
+            return folder_at(path), bool(others.get("read_only", True))
         case other:
             raise ConfigError(
                 f"The workspace of {config.get('name', '')!r} is a path, or {{path, read_only}}; not {other!r}."
@@ -113,7 +115,13 @@ def workspace_of(config: SubAgentConfig) -> tuple[Path, bool] | None:
 
 
 def require_workspace(config: SubAgentConfig) -> None:
-    """The workspace, if there is one, is a directory. Raises: `ConfigError`."""
-    found = workspace_of(config)
-    if found is not None and not found[0].is_dir():
-        raise ConfigError(f"The workspace of the subagent {config.get('name', '')!r} is not a directory: {found[0]}.")
+    """The workspace, if there is one, is a directory that can be opened. Raises: `ConfigError`."""
+    if (found := workspace_of(config)) is None:
+        return
+    place, whose = found[0], f"The workspace of the subagent {config.get('name', '')!r}"
+    if not place.path.is_dir():
+        raise ConfigError(f"{whose} is not a directory: {place.path}.")
+    try:
+        Folder(place).require()
+    except Refused as exc:
+        raise ConfigError(f"{whose} cannot be used, {place.below or '.'!r} in {place.folder}: {exc}") from exc

@@ -2,17 +2,17 @@
 
 from collections.abc import Callable
 from functools import wraps
-from pathlib import Path
 from typing import Any
 
 from pydantic_ai import FunctionToolset, Tool, ToolFailed
 
+from mcp_subagents.config.places import Inside
 from mcp_subagents.equipment.file_reading import FileReader
 from mcp_subagents.equipment.file_writing import FileWriter
 from mcp_subagents.equipment.folders import Folder, Refused
 
 
-def file_tools(folder: Path, *, read_only: bool) -> FunctionToolset[Any]:
+def file_tools(folder: Inside, *, read_only: bool) -> FunctionToolset[Any]:
     """The tools for a workspace."""
     reader, writer = FileReader(Folder(folder)), FileWriter(Folder(folder))
     looking = [reader.list_files, reader.read_file, reader.search_files]
@@ -23,9 +23,9 @@ def file_tools(folder: Path, *, read_only: bool) -> FunctionToolset[Any]:
     return FunctionToolset[Any](tools, id="workspace")
 
 
-def told_of(folder: Path, *, read_only: bool) -> str:
+def told_of(folder: Inside, *, read_only: bool) -> str:
     may = "look into but not change" if read_only else "look into and change"
-    return f"You have a workspace, the folder {folder.name!r}, that you can {may}. Paths are relative to it."
+    return f"You have a workspace, the folder {folder.path.name!r}, that you can {may}. Paths are relative to it."
 
 
 def _tool(function: Callable[..., str], **metadata: bool) -> Tool[Any]:

@@ -332,7 +332,7 @@ async def test_a_price_that_is_known_is_held_against_the_limit_and_one_that_is_n
 
 
 def provider(**config: Any) -> str:
-    return Roster([SubAgentConfig(name="a", **config)], default_model="openai:gpt-5").provider("a")
+    return Roster([SubAgentConfig(name="a", **config)], default_model="openai:gpt-5").assignment("a").provider
 
 
 @pytest.mark.parametrize(

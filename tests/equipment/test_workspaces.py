@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic_ai.messages import ToolCallPart
 
+from mcp_subagents.config.places import Inside
 from mcp_subagents.equipment import file_reading
 from mcp_subagents.equipment.file_reading import FileReader
 from mcp_subagents.equipment.file_writing import FileWriter
@@ -40,7 +41,7 @@ class House:
         (self.path / "secret.link").symlink_to("../outside/secret.txt")
         (self.path / "src" / "deep" / "up.link").symlink_to("../../../outside")
         (self.path / "loop.link").symlink_to("loop.link")
-        folder = Folder(self.path, can_walk=can_walk)
+        folder = Folder(Inside(self.path), can_walk=can_walk)
         self.reader, self.writer = FileReader(folder), FileWriter(folder)
 
     def everything_outside(self) -> dict[str, bytes]:
@@ -226,7 +227,7 @@ def test_no_path_leads_outside(tmp_path_factory: pytest.TempPathFactory, can_wal
 @pytest.mark.skipif(not CAN_WALK, reason="this platform cannot walk")
 def test_a_directory_that_becomes_a_link_while_it_is_walked_leads_nowhere(tmp_path: Path):
     house = House(tmp_path)
-    folder = Folder(house.path)
+    folder = Folder(Inside(house.path))
     with folder.spot("src/secret.txt") as spot:
         # The walk is over; now somebody puts a link to the outside where the directory was.
         (house.path / "src").rename(house.path / "gone")
@@ -241,7 +242,7 @@ def test_a_directory_that_becomes_a_link_while_it_is_walked_leads_nowhere(tmp_pa
 @pytest.mark.skipif(not CAN_WALK, reason="this platform cannot walk")
 def test_a_file_that_becomes_a_link_before_it_is_opened_is_not_followed(tmp_path: Path):
     house = House(tmp_path)
-    with Folder(house.path).spot("src/a.py") as spot:
+    with Folder(Inside(house.path)).spot("src/a.py") as spot:
         (house.path / "src/a.py").unlink()
         (house.path / "src/a.py").symlink_to(house.outside / "secret.txt")
         with pytest.raises(Refused, match="has become a link"):
@@ -249,7 +250,7 @@ def test_a_file_that_becomes_a_link_before_it_is_opened_is_not_followed(tmp_path
 
 
 def test_an_edit_of_a_file_that_somebody_changed_meanwhile_is_refused(house: House):
-    with Folder(house.path).spot("src/a.py") as spot:
+    with Folder(Inside(house.path)).spot("src/a.py") as spot:
         before = spot.stat()
         (house.path / "src/a.py").write_text("theirs", encoding="utf-8")
         with pytest.raises(Refused, match="changed by somebody else"):

@@ -8,7 +8,7 @@ from mcp_subagents.config.agent_files.drafts import Draft
 from mcp_subagents.config.agent_files.readers import servers
 from mcp_subagents.config.limits import Limits
 from mcp_subagents.config.mistakes import unknown_keys
-from mcp_subagents.config.places import beside, confined
+from mcp_subagents.config.places import anchored, beside, confined, within
 from mcp_subagents.config.spec import SubAgentSpec
 from mcp_subagents.errors import ConfigError
 
@@ -69,25 +69,26 @@ def _workspace(draft: Draft, key: str, value: Any) -> None:
         return
     if given.get("read_only") is False:
         draft.notes.append(((EXTRAS, key), f"files are only read; {_OPERATORS}"))
-    inside = beside(draft.ground.project, path)
-    if not draft.ground.is_trusted and not inside.resolve().is_relative_to(draft.ground.project.resolve()):
+    project = draft.ground.project
+    inside = within(path, project)
+    if inside is None and not draft.ground.is_trusted:
         draft.notes.append(((EXTRAS, key), f"{path!r} is not in the project; {_OPERATORS}"))
         return
-    if not inside.is_dir():
+    if not beside(project, path).is_dir():
         draft.wrong.append(((EXTRAS, key), f"there is no folder {path!r}"))
-    draft.values[key] = {**given, "path": str(inside), "read_only": True}
+    draft.values[key] = {**given, "path": str(inside or anchored(path, project)), "read_only": True}
 
 
 def _context_files(draft: Draft, key: str, value: Any) -> None:
-    kept = list[str]()
+    project, kept = draft.ground.project, list[str]()
     for each in draft.names((EXTRAS, key), value):
-        inside = beside(draft.ground.project, each)
-        if draft.ground.is_trusted or inside.resolve().is_relative_to(draft.ground.project.resolve()):
-            kept.append(confined(each, draft.ground.project))
-            if not inside.is_file():
-                draft.wrong.append(((EXTRAS, key), f"there is no file {each!r}"))
-        else:
+        inside = within(each, project)
+        if inside is None and not draft.ground.is_trusted:
             draft.notes.append(((EXTRAS, key), f"{each!r} is not in the project; {_OPERATORS}"))
+            continue
+        kept.append(str(inside or confined(each, project)))
+        if not beside(project, each).is_file():
+            draft.wrong.append(((EXTRAS, key), f"there is no file {each!r}"))
     draft.values[key] = kept
 
 
