@@ -128,7 +128,10 @@ class Budget:
         for meter in every:
             if meter.is_used_up and not self._left_to_the_run(meter, record):
                 raise pai.UsageLimitExceeded(f"{meter} used")
-        await self._check_the_day()
+        try:
+            await check_the_day(self._store, self._settings, self._now())
+        except DailyCostReached as exc:
+            raise pai.UsageLimitExceeded(str(exc)) from None
         return every
 
     async def before_tools(self, usage: TaskUsage) -> None:
@@ -217,13 +220,15 @@ class Budget:
         """Whether pydantic-ai stops the run itself: before a tool is called, and when its time is over."""
         return meter.limit == "tool_calls" or (meter.limit == "seconds" and meter.is_own and record.tree is None)
 
-    async def _check_the_day(self) -> None:
-        most = self._settings.daily_cost_usd
-        if most is not None and await self._store.spent(self._now().date()) >= Decimal(str(most)):
-            raise pai.UsageLimitExceeded(str(DailyCostReached(most)))
-
     def _limits_of(self, record: TaskRecord) -> Limits:
         return Limits.of(record.limits, self._settings.limits)
+
+
+async def check_the_day(store: Store, settings: EngineSettings, now: datetime) -> None:
+    """Raises: `DailyCostReached`, if what all tasks of the store may cost in a day is spent."""
+    most = settings.daily_cost_usd
+    if most is not None and await store.spent(now.date()) >= Decimal(str(most)):
+        raise DailyCostReached(most)
 
 
 def _allowed(used: int, left: float | None) -> int | None:

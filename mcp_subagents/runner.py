@@ -171,6 +171,8 @@ class Attempt:
         self._tools.recall(entries)
         answers = {each.question_id: each.answer for each in self._record.handle.questions}
         self._tools.answers = {key: text for key, text in answers.items() if text is not None}
+        if (tree := self._record.tree) is not None:
+            self._tools.awaited = {each.call_id: each for each in tree.awaited}
 
     async def _run_to_the_end(self) -> None:
         first = first_prompt(self._subagent.config, self._record.handle.description)
@@ -300,7 +302,7 @@ class Attempt:
             await self._settle(moves.nothing)
         self._history, self._carried, self._warned, self._failures = messages, frozenset(), frozenset(), 0
         self._tools.turn = number
-        self._tools.answers = {}
+        self._tools.answers, self._tools.awaited = {}, {}
         self._budget.check_cost(usage)
 
     def _goes_on_at_once(self, response: ModelMessage) -> bool:

@@ -1,5 +1,6 @@
 """Limits hold for a whole tree of tasks, and what it used is what the provider counted."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -21,14 +22,17 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.usage import RequestUsage
 
+from mcp_subagents import moves
 from mcp_subagents.ancestry import Spent, spent_by
-from mcp_subagents.budget import meters, warning
+from mcp_subagents.budget import Budget, meters, warning
 from mcp_subagents.config.limits import EngineSettings, Limits
-from mcp_subagents.errors import ConfigError, DailyCostReached
+from mcp_subagents.errors import ConfigError, DailyCostReached, StopRequested
+from mcp_subagents.records import TaskRecord
 from mcp_subagents.store import Query, Store
+from mcp_subagents.store.memory import MemoryStore
 from mcp_subagents.store.sqlite import open_sqlite
 from mcp_subagents.testing import Gateway, Line, Received, Reply, ScriptedModel, Text, ToolCall, ToolCalls
-from mcp_subagents.types import FailureType, TaskHandle, TaskStatus, TaskUsage, utc_now
+from mcp_subagents.types import CancelKind, FailureType, TaskFailure, TaskHandle, TaskStatus, TaskUsage, utc_now
 
 LEVELS = ("root", "first", "second", "third")
 
@@ -256,6 +260,23 @@ async def test_tasks_of_another_process_count_for_the_day(tmp_path: Path):
         async with at_work(second, subagent(), settings=replace(SETTINGS, daily_cost_usd=1.0)) as engine:
             with pytest.raises(DailyCostReached):
                 await delegate(engine)
+
+
+async def test_a_child_whose_parent_has_ended_stops_at_its_next_request():
+    store, now = MemoryStore(), utc_now()
+    await store.create(TaskRecord(handle=TaskHandle("parent", "boss", "Go.", created_at=now), due_at=now), most_open=9)
+    child = TaskRecord(handle=TaskHandle("child", "helper", "Go.", created_at=now, parent_id="parent"), due_at=now)
+    await store.create(child, most_open=9)
+    budget = Budget(child, store, EngineSettings(), Counter(), utc_now)
+    assert await budget.look(child, TaskUsage())
+
+    failure = TaskFailure(failure_type=FailureType.CANCELLED, is_retryable=False, message="Enough.")
+    await store.change("parent", moves.cancel(CancelKind.HARD, failure, now))
+
+    with pytest.raises(StopRequested):
+        await budget.look(child, TaskUsage())
+    with pytest.raises(StopRequested):
+        await budget.before_tools(TaskUsage())
 
 
 @pytest.mark.parametrize("wrong", [-1, float("nan"), True, "5"])
