@@ -33,6 +33,11 @@ class Submission:
     continues: str = ""
     """The ended task whose history it goes on from."""
 
+    @property
+    def wish(self) -> tuple[str, str, str]:
+        """What it is about, as in `TaskRecord.wish`."""
+        return self.subagent, self.description, self.continues
+
     def __post_init__(self) -> None:
         for name in ("description", "subagent", "idempotency_key", "continues"):
             require_text(name, getattr(self, name))
@@ -70,11 +75,13 @@ class Delegates(Protocol):
 
     async def submit(self, wanted: Submission, *, owner: str) -> TaskHandle: ...
 
-    async def look(self, task_id: str, *, owner: str) -> Standing: ...
+    async def find(self, idempotency_key: str, *, owner: str) -> TaskHandle | None: ...
+
+    async def child(self, task_id: str, *, of: str, owner: str) -> Standing: ...
+
+    async def wait(self, task_ids: Sequence[str], *, timeout: float | None, owner: str) -> Waited: ...
 
     async def children(self, task_id: str, *, owner: str) -> Sequence[Standing]: ...
-
-    async def see(self, shown: TaskHandle, *, owner: str) -> None: ...
 
     async def answer(self, task_id: str, text: str, *, question_id: str, owner: str) -> TaskHandle: ...
 

@@ -5,7 +5,6 @@ import secrets
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
-from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
 import anyio
@@ -14,18 +13,18 @@ from anyio.abc import TaskStatus as StartStatus
 from mcp_subagents import moves, telemetry
 from mcp_subagents.agents import Roster
 from mcp_subagents.ancestry import adoptions, ancestors
+from mcp_subagents.budget import check_the_day
 from mcp_subagents.config.limits import EngineSettings, Limits
-from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.delegation import ACTIVE, Standing, Submission, Unread, Waited, require_text
 from mcp_subagents.dispatch import Dispatcher
 from mcp_subagents.dispatching import MakeDispatcher, Now, in_this_process
 from mcp_subagents.ending import cancel_tree
-from mcp_subagents.errors import DailyCostReached, KeyTaken, LeaseLost, NotEnded, UnknownTask
+from mcp_subagents.errors import KeyTaken, LeaseLost, UnknownTask
 from mcp_subagents.housekeeping import Housekeeper
 from mcp_subagents.looking import unread
-from mcp_subagents.past import followed_up, stored_history
+from mcp_subagents.past import followed_up, lineage, stored_history
 from mcp_subagents.prompts import first_prompt
-from mcp_subagents.records import Entry, EntryKind, Mail, TaskRecord
+from mcp_subagents.records import EntryKind, Mail, TaskRecord
 from mcp_subagents.runner import Attempt, Surroundings
 from mcp_subagents.standing import standing_of
 from mcp_subagents.store import Capacity, Query, Store
@@ -80,7 +79,10 @@ class Engine:
     async def submit(self, wanted: Submission, *, owner: str = "local") -> TaskHandle:
         """Take on a task. When this returns, it is stored, and will be worked on whatever happens.
 
+        A repetition, by its idempotency key, returns the task that is there, whatever else would be in its way by now.
+
         Raises:
+            KeyTaken: the owner has another task with that key.
             UnknownSubagent: there is no subagent of that name.
             ConfigError: its definition names what is not there.
             TooManyTasks: the owner has too many open tasks.
@@ -88,15 +90,22 @@ class Engine:
             TaskEnded: its parent has ended, or was told to stop.
             DailyCostReached: what may be spent in a day is spent.
             UnknownTask, NotEnded: there is nothing to follow up.
-            KeyTaken: the owner has another task with that key.
+            FollowedUp: another follow-up of the same task has not ended.
         """
         self._wakers.require_open()
         require_text("owner", owner)
+        known = await self._store.by_key(owner, wanted.idempotency_key)
+        stored = known or await self._take_on(wanted, owner)
+        if stored.wish != wanted.wish:
+            raise KeyTaken(stored.handle, wanted.idempotency_key)
+        self._dispatcher.ring()
+        return stored.handle
+
+    async def _take_on(self, wanted: Submission, owner: str) -> TaskRecord:
         parent = None if wanted.parent_id is None else await self._owned(wanted.parent_id, owner)
         chosen = self._roster.assignment(wanted.subagent, parent and parent.definition)
-        await self._check_the_day()
+        await check_the_day(self._store, self._settings, now := self._now())
         above = [] if parent is None else [parent, *await ancestors(self._store, parent.handle)]
-        now = self._now()
         record = TaskRecord(
             handle=TaskHandle(
                 secrets.token_urlsafe(16),
@@ -121,13 +130,15 @@ class Engine:
         )
         entries = [moves.event(record, MessageType.TASK_ASSIGNED, {}, now, from_host=True)]
         if wanted.continues:
-            entries.append(await self._follow_up(wanted, owner, chosen.config))
+            past = (await self._owned(wanted.continues, owner)).handle
+            entries.append(await followed_up(self._store, past, first_prompt(chosen.config, wanted.description), now))
         adopted = adoptions(record.task_id, len(above), above, self._limits_of)
-        stored = await self._store.create(record, entries, most_open=self._settings.max_open_tasks, above=adopted)
-        if stored.wish != record.wish:
-            raise KeyTaken(stored.handle, wanted.idempotency_key)
-        self._dispatcher.ring()
-        return stored.handle
+        return await self._store.create(record, entries, most_open=self._settings.max_open_tasks, above=adopted)
+
+    async def find(self, idempotency_key: str, *, owner: str = "local") -> TaskHandle | None:
+        """The task that the owner has delegated with this key; an empty key is none."""
+        known = await self._store.by_key(owner, idempotency_key)
+        return None if known is None else known.handle
 
     async def check(self, task_id: str, *, owner: str = "local") -> TaskHandle:
         """The task as it stands. Raises: `UnknownTask`, also for a task of somebody else."""
@@ -146,6 +157,13 @@ class Engine:
         """How the tasks stand that a task has delegated and that have not ended, the oldest first."""
         records = await self._store.select(Query(owner=owner, parent_id=task_id, statuses=ACTIVE))
         return [await standing_of(self._store, record) for record in records]
+
+    async def child(self, task_id: str, *, of: str, owner: str = "local") -> Standing:
+        """How a task stands that `of` has delegated, or that one has which `of` follows up. Raises: `UnknownTask`."""
+        record = await self._owned(task_id, owner)
+        if record.handle.parent_id not in await lineage(self._store, of):
+            raise UnknownTask(task_id)
+        return await standing_of(self._store, record)
 
     async def unread(self, *, owner: str = "local") -> Unread:
         """Which of the owner's tasks have ended or asked, and nobody has seen it yet; not those of subagents."""
@@ -320,19 +338,8 @@ class Engine:
             raise UnknownTask(task_id)
         return record
 
-    async def _check_the_day(self) -> None:
-        most = self._settings.daily_cost_usd
-        if most is not None and await self._store.spent(self._now().date()) >= Decimal(str(most)):
-            raise DailyCostReached(most)
-
     def _limits_of(self, record: TaskRecord) -> Limits:
         return Limits.of(record.limits, self._settings.limits)
-
-    async def _follow_up(self, wanted: Submission, owner: str, config: SubAgentConfig) -> Entry:
-        past = (await self._owned(wanted.continues, owner)).handle
-        if not past.status.is_terminal:
-            raise NotEnded(past)
-        return await followed_up(self._store, past.task_id, first_prompt(config, wanted.description), self._now())
 
     @asynccontextmanager
     async def _stay_at_hand(self, task_id: str) -> AsyncGenerator[Capacity]:

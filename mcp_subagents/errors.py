@@ -17,6 +17,7 @@ SubagentsError
 ├── NotWaiting             the calling model: there is no such open question
 ├── TaskEnded              the calling model: the task cannot hear it any more
 ├── NotEnded               the calling model: wait for it, or send it a message
+├── FollowedUp             the calling model: wait for the other follow-up, and go on from that one
 ├── KeyTaken               the calling model: use a key of its own for each task
 ├── TooManyTasks           the calling model: wait for some to end
 ├── DepthExceeded          the calling model: do it yourself
@@ -175,6 +176,18 @@ class NotEnded(SubagentsError):
         super().__init__(
             f"Task {handle.task_id!r} is {handle.status} and cannot be followed up yet. "
             "Wait until it has ended, or tell it now with `send_message_to_subagent`."
+        )
+
+
+class FollowedUp(SubagentsError):
+    """Another task goes on from the same one and has not ended: a history has one writer at a time."""
+
+    def __init__(self, past_id: str, by: "TaskHandle") -> None:
+        self.task_id = by.task_id
+        super().__init__(
+            f"Task {past_id!r} is being followed up already, by task {by.task_id!r}, which is {by.status}. "
+            f"Wait until {by.task_id!r} has ended and follow that one up, since it knows all that {past_id!r} does; "
+            "or tell it now with `send_message_to_subagent`."
         )
 
 

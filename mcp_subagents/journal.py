@@ -1,7 +1,7 @@
 """Tool calls that happen once: recorded before they start and when they return, and never run again after that."""
 
 import json
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -16,6 +16,7 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDef
 
 from mcp_subagents.records import Entry, EntryKind, compact_json
 from mcp_subagents.resume import ModelErrorsOfTools
+from mcp_subagents.trees import Awaited
 
 INTERRUPTED = (
     "This call was interrupted before its result was recorded: it may or may not have taken effect. "
@@ -44,6 +45,8 @@ class ToolJournal:
     """Which turn's calls are being made. Ids of calls are unique within a turn at the best."""
     answers: dict[str, str] = field(default_factory=dict[str, str])
     """What was answered to the questions of this turn, by the id of the call that asked."""
+    awaited: Mapping[str, Awaited] = field(default_factory=dict[str, Awaited])
+    """What the calls of this turn were parked for, by their ids."""
     finished: dict[tuple[int, str], Entry] = field(default_factory=dict[tuple[int, str], Entry])
     started: dict[tuple[int, str], datetime] = field(default_factory=dict[tuple[int, str], datetime])
     """When each call was first started."""

@@ -1,11 +1,11 @@
 """The tools with which a subagent delegates itself: those of a host, over its own children only.
 
 A call that has to wait gives its slot back: it is deferred, the attempt ends, and the store makes the task due when
-what it waits for has come about. Resumed, the call is made again, and returns.
+what it waits for has come about. Resumed, the call is made again, finds the task that it has started, and returns.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -33,7 +33,6 @@ from mcp_subagents.errors import (
     StoreError,
     SubagentsError,
     UnknownSubagent,
-    UnknownTask,
 )
 from mcp_subagents.journal import ToolJournal, journal_at_work
 from mcp_subagents.modes import decide_execution_mode
@@ -44,6 +43,8 @@ from mcp_subagents.words import list_in_words, task_in_words, wait_in_words
 
 BUDGET = 60_000
 """Characters of results in one answer: more than a host gets, since a subagent has no other way to read the rest."""
+LAST_TURN = 30.0
+"""Seconds that a task is given to stop, while somebody waits for it in a slot of its own."""
 _LONGEST_WAIT = 10 * 365 * 24 * 3600.0
 """Seconds. For ever, as far as dates go."""
 
@@ -59,11 +60,8 @@ class Below:
     """The turn in which it was woken since a child asks: then no call of that turn waits any longer."""
 
     async def mine(self, task_id: str) -> Standing:
-        """Raises: `UnknownTask`, for every task but its own children."""
-        standing = await self.engine.look(task_id, owner=self.handle.owner)
-        if standing.handle.parent_id != self.handle.task_id:
-            raise UnknownTask(task_id)
-        return standing
+        """Raises: `UnknownTask`, for every task but its own children and those of the task that it follows up."""
+        return await self.engine.child(task_id, of=self.handle.task_id, owner=self.handle.owner)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,36 +80,49 @@ class Call:
     def owner(self) -> str:
         return self.below.handle.owner
 
-    @property
-    def key(self) -> str:
-        """The same whenever this very call is made again, so that it never starts a second task."""
+    def key(self, given: TaskArguments) -> str:
+        """The same whenever this very call is made again, so that it never starts a second task.
+
+        A key that the model gives is one among those of its own task.
+        """
+        if given.idempotency_key:
+            return f"{self.below.handle.task_id}:{given.idempotency_key}"
         return f"{self.below.handle.task_id}/{self.journal.turn}/{self.call_id}"
+
+    async def begun(self, given: TaskArguments) -> TaskHandle | None:
+        """The task that this very call has started before it was parked or interrupted, or that its key stands for."""
+        if (parked := self.journal.awaited.get(self.call_id)) is not None:
+            return (await self.below.mine(parked.task_ids[0])).handle
+        known = await self.engine.find(self.key(given), owner=self.owner)
+        return known if known is not None and known.description == given.description else None
 
     async def waited(self, awaited: Awaited, timeout: float | None) -> tuple[list[Standing], bool]:
         """How the tasks stand, once the call need not wait for them any more; and whether time is up.
 
         Raises: `CallDeferred`, as long as it has to wait.
         """
-        standings = [await self.below.mine(task_id) for task_id in awaited.task_ids]
-        still_open = [each.handle.task_id for each in standings if not each.handle.status.is_terminal]
-        asks = any(each.handle.status is TaskStatus.WAITING_FOR_ANSWER for each in standings)
-        if awaited.is_enough(still_open) or asks:
-            return standings, False
         seconds = _LONGEST_WAIT if timeout is None else min(timeout, _LONGEST_WAIT)
+        standings = [await self.below.mine(task_id) for task_id in awaited.task_ids]
+        if stopping := self._open(standings, own=False):
+            # They were told to stop when the task ended that this one follows up, and are in their last turn.
+            await self.engine.wait(stopping, timeout=min(seconds, LAST_TURN), owner=self.owner)
+            standings = [await self.below.mine(task_id) for task_id in awaited.task_ids]
+        asks = any(each.handle.status is TaskStatus.WAITING_FOR_ANSWER for each in standings)
+        if awaited.is_enough(self._open(standings, own=True)) or asks:
+            return standings, bool(self._open(standings, own=False))
         until = self.journal.started[self.journal.turn, self.call_id] + timedelta(seconds=seconds)
         if until <= self.journal.now() or self.below.asked_in == self.journal.turn:
             return standings, True
-        raise CallDeferred(metadata={"awaited": awaited, "until": until})
+        raise CallDeferred(metadata={"awaited": replace(awaited, call_id=self.call_id), "until": until})
 
-    async def seen(self, standing: Standing) -> TaskView:
-        task = standing.handle
-        if task.status.is_terminal or task.status is TaskStatus.WAITING_FOR_ANSWER:
-            await self.engine.see(task, owner=self.owner)
-        view = view_of(standing, budget=BUDGET)
-        if not view.result_omitted_chars:
-            return view
-        told = "Its middle is left out: ask for less at a time, following up with `continue_task_id`."
-        return view.model_copy(update={"next": told})
+    def _open(self, standings: Sequence[Standing], *, own: bool) -> list[str]:
+        """Which of these have not ended, of its own children or of others."""
+        tasks = [each.handle for each in standings if not each.handle.status.is_terminal]
+        return [each.task_id for each in tasks if (each.parent_id == self.below.handle.task_id) is own]
+
+    async def shown(self, task_id: str) -> str:
+        """How a task of its own stands, in words. Raises: `UnknownTask`."""
+        return task_in_words(_view(await self.below.mine(task_id)), utc_now())
 
 
 def awaited_in(metadata: Mapping[str, Any]) -> tuple[Awaited, datetime] | None:
@@ -121,6 +132,14 @@ def awaited_in(metadata: Mapping[str, Any]) -> tuple[Awaited, datetime] | None:
 
 
 async def _task(call: Call, given: TaskArguments) -> str:
+    task = await call.begun(given) or await _submitted(call, given)
+    if task.mode == "async":
+        return await call.shown(task.task_id)
+    [standing], _ = await call.waited(Awaited(task_ids=(task.task_id,)), None)
+    return task_in_words(_view(standing), utc_now())
+
+
+async def _submitted(call: Call, given: TaskArguments) -> TaskHandle:
     below = call.below
     name = given.subagent_type
     if "subagent_type" not in given.model_fields_set and len(below.subagents) == 1:
@@ -136,18 +155,14 @@ async def _task(call: Call, given: TaskArguments) -> str:
         mode=_mode(given, below.subagents[name]),
         priority=given.priority,
         parent_id=below.handle.task_id,
-        idempotency_key=f"{below.handle.task_id}:{given.idempotency_key}" if given.idempotency_key else call.key,
+        idempotency_key=call.key(given),
         continues=given.continue_task_id,
     )
-    task = await call.engine.submit(wanted, owner=call.owner)
-    if task.mode == "async":
-        return task_in_words(await call.seen(await below.mine(task.task_id)), utc_now())
-    [standing], _ = await call.waited(Awaited(task_ids=(task.task_id,)), None)
-    return task_in_words(await call.seen(standing), utc_now())
+    return await call.engine.submit(wanted, owner=call.owner)
 
 
 async def _check(call: Call, given: OneTask) -> str:
-    return task_in_words(await call.seen(await call.below.mine(given.task_id)), utc_now())
+    return await call.shown(given.task_id)
 
 
 async def _wait(call: Call, given: WaitArguments) -> str:
@@ -158,7 +173,7 @@ async def _wait(call: Call, given: WaitArguments) -> str:
         finished=sum(each.handle.status.is_terminal for each in standings),
         total=len(standings),
         timed_out=timed_out,
-        tasks=[await call.seen(each) for each in standings],
+        tasks=[_view(each) for each in standings],
     )
     return wait_in_words(view, utc_now())
 
@@ -166,30 +181,38 @@ async def _wait(call: Call, given: WaitArguments) -> str:
 async def _answer(call: Call, given: AnswerArguments) -> str:
     await call.below.mine(given.task_id)
     await call.engine.answer(given.task_id, given.answer, question_id=given.question_id, owner=call.owner)
-    return task_in_words(await call.seen(await call.below.mine(given.task_id)), utc_now())
+    return await call.shown(given.task_id)
 
 
 async def _send(call: Call, given: MessageArguments) -> str:
     await call.below.mine(given.task_id)
     await call.engine.send(given.task_id, given.message, owner=call.owner)
-    return task_in_words(await call.seen(await call.below.mine(given.task_id)), utc_now())
+    return await call.shown(given.task_id)
 
 
 async def _list(call: Call, given: NoArguments) -> str:
     children = await call.engine.children(call.below.handle.task_id, owner=call.owner)
-    return list_in_words(ListView(tasks=[await call.seen(each) for each in children]), utc_now())
+    return list_in_words(ListView(tasks=[_view(each) for each in children]), utc_now())
 
 
 async def _soft_cancel(call: Call, given: OneTask) -> str:
     await call.below.mine(given.task_id)
     await call.engine.soft_cancel(given.task_id, owner=call.owner)
-    return task_in_words(await call.seen(await call.below.mine(given.task_id)), utc_now())
+    return await call.shown(given.task_id)
 
 
 async def _hard_cancel(call: Call, given: OneTask) -> str:
     await call.below.mine(given.task_id)
     await call.engine.hard_cancel(given.task_id, owner=call.owner)
-    return task_in_words(await call.seen(await call.below.mine(given.task_id)), utc_now())
+    return await call.shown(given.task_id)
+
+
+def _view(standing: Standing) -> TaskView:
+    view = view_of(standing, budget=BUDGET)
+    if not view.result_omitted_chars:
+        return view
+    told = "Its middle is left out: ask for less at a time, following up with `continue_task_id`."
+    return view.model_copy(update={"next": told})
 
 
 def _mode(given: TaskArguments, config: SubAgentConfig) -> Literal["sync", "async"]:

@@ -1,7 +1,8 @@
 """What a task has done so far, read from its journal."""
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
 
@@ -9,14 +10,14 @@ from pydantic import ValidationError
 from pydantic_ai.messages import ModelMessage, ModelMessagesTypeAdapter, ModelRequest, UserPromptPart
 
 from mcp_subagents.delegation import ACTIVE
-from mcp_subagents.errors import StoreDamaged
+from mcp_subagents.errors import NotEnded, StoreDamaged, UnknownTask
 from mcp_subagents.history import summary_of_steps, taken, text_of_turns
 from mcp_subagents.records import Entry, EntryKind, Mail
 from mcp_subagents.redact import redact
 from mcp_subagents.returns import CALLS, open_calls, returned, since_the_last_turn
 from mcp_subagents.shortening import shortened
 from mcp_subagents.store import Query, Store
-from mcp_subagents.types import FailureType, TaskFailure
+from mcp_subagents.types import FailureType, TaskFailure, TaskHandle
 
 _LONGEST_FINDING = 20_000
 """Characters of what one child has found."""
@@ -40,21 +41,34 @@ async def stored_history(store: Store, task_id: str) -> list[ModelMessage]:
     return messages_of(await store.journal(task_id, TURNS))
 
 
-async def followed_up(store: Store, task_id: str, prompt: str, at: datetime) -> Entry:
-    """What a new task has to go on from: all that an ended one was asked and has done, and then `prompt`."""
-    handle = (await store.read(task_id)).handle
-    entries = await store.journal(task_id, TURNS | CALLS)
-    past = messages_of(entries)
-    if not past:
-        past = [ModelRequest(parts=[UserPromptPart(content=handle.description)])]  # it ended before its first turn
-    elif handle.is_structured and handle.result is not None:
-        past = taken(past)
-    elif calls := open_calls(past):
+async def followed_up(store: Store, past: TaskHandle, prompt: str, at: datetime) -> Entry:
+    """What a new task has to go on from: all that an ended one was asked and has done, and then `prompt`.
+
+    Raises: `NotEnded`.
+    """
+    if not past.status.is_terminal:
+        raise NotEnded(past)
+    entries = await store.journal(past.task_id, TURNS | CALLS)
+    history = messages_of(entries)
+    if not history:
+        history = [ModelRequest(parts=[UserPromptPart(content=past.description)])]  # it ended before its first turn
+    elif past.is_structured and past.result is not None:
+        history = taken(history)
+    elif calls := open_calls(history):
         recorded = since_the_last_turn(entries)
-        answers = {each.question_id: each.answer for each in handle.questions if each.answer is not None}
-        past.append(ModelRequest(parts=[returned(call, recorded, answers) for call in calls]))
-    messages = [*past, ModelRequest(parts=[UserPromptPart(content=prompt)])]
+        answers = {each.question_id: each.answer for each in past.questions if each.answer is not None}
+        history.append(ModelRequest(parts=[returned(call, recorded, answers) for call in calls]))
+    messages = [*history, ModelRequest(parts=[UserPromptPart(content=prompt)])]
     return Entry(kind=EntryKind.HISTORY, body=ModelMessagesTypeAdapter.dump_json(messages).decode(), at=at)
+
+
+async def lineage(store: Store, task_id: str) -> Sequence[str]:
+    """The task, the one that it follows up, the one that this follows up, and so on: their histories are its own."""
+    found = [task_id]
+    with suppress(UnknownTask):  # its retention has ended, and so has that of all before it
+        while task_id := (await store.read(task_id)).continues:
+            found.append(task_id)
+    return found
 
 
 async def unfinished(store: Store, task_id: str, type: FailureType, message: str) -> TaskFailure:

@@ -23,6 +23,8 @@ class Awaited:
 
     task_ids: tuple[str, ...]
     mode: Literal["all", "any"] = "all"
+    call_id: str = ""
+    """The call, among those of its turn."""
 
     def is_enough(self, still_open: Iterable[str]) -> bool:
         """Whether it has come about, if these tasks are still open."""
@@ -79,10 +81,14 @@ def load_usage(value: Any) -> TaskUsage | None:
     )
 
 
+def _awaited(task_ids: list[str], mode: Literal["all", "any"], call_id: str = "") -> Awaited:
+    return Awaited(task_ids=tuple(task_ids), mode=mode, call_id=call_id)
+
+
 def dump_tree(tree: Tree) -> dict[str, Any]:
     return {
         "children": [[child.task_id, child.asks] for child in tree.children],
-        "awaited": [[list(each.task_ids), each.mode] for each in tree.awaited],
+        "awaited": [[list(each.task_ids), each.mode, each.call_id] for each in tree.awaited],
         "descendants": tree.descendants,
         "used": dump_usage(tree.used),
         "seconds": tree.seconds,
@@ -96,7 +102,7 @@ def load_tree(value: dict[str, Any] | None) -> Tree | None:
         return None
     return Tree(
         children=tuple(Child(task_id=task_id, asks=asks) for task_id, asks in value["children"]),
-        awaited=tuple(Awaited(task_ids=tuple(ids), mode=mode) for ids, mode in value["awaited"]),
+        awaited=tuple(_awaited(*each) for each in value["awaited"]),
         descendants=value["descendants"],
         used=load_usage(value["used"]) or TaskUsage(),
         seconds=value["seconds"],

@@ -39,6 +39,7 @@ SAMPLES = [
     errors.NotWaiting(HANDLE, "q1"),
     errors.TaskEnded(HANDLE),
     errors.NotEnded(HANDLE),
+    errors.FollowedUp("t0", HANDLE),
     errors.KeyTaken(HANDLE, "once"),
     errors.TooManyTasks(3),
     errors.WrongArguments(["`task_id` is missing"]),

@@ -18,7 +18,7 @@ from mcp_subagents.records import (
     dump_state,
     load_record,
 )
-from mcp_subagents.trees import Awaited, Child, Tree
+from mcp_subagents.trees import Awaited, Child, Tree, dump_tree, load_tree
 from mcp_subagents.types import (
     CancelKind,
     FailureType,
@@ -61,7 +61,12 @@ trees = st.builds(
     Tree,
     children=st.lists(st.builds(Child, task_id=text, asks=st.booleans()), max_size=3).map(tuple),
     awaited=st.lists(
-        st.builds(Awaited, task_ids=st.lists(text, max_size=2).map(tuple), mode=st.sampled_from(["all", "any"])),
+        st.builds(
+            Awaited,
+            task_ids=st.lists(text, max_size=2).map(tuple),
+            mode=st.sampled_from(["all", "any"]),
+            call_id=text,
+        ),
         max_size=2,
     ).map(tuple),
     descendants=counts,
@@ -177,3 +182,8 @@ def test_a_lease_names_the_attempt():
 
 def test_priorities_have_an_order():
     assert sorted(TaskPriority, key=PRIORITY_ORDER.__getitem__) == ["low", "normal", "high", "critical"]
+
+
+def test_what_was_awaited_can_be_read_as_it_was_written_before_calls_were_named():
+    stored = {**dump_tree(Tree()), "awaited": [[["a", "b"], "any"]]}
+    assert load_tree(stored) == Tree(awaited=(Awaited(task_ids=("a", "b"), mode="any"),))

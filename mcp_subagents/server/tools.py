@@ -67,19 +67,22 @@ class Tools:
         return await call.engine.submit(wanted, owner=call.owner)
 
     async def resolved(self, call: Call, given: TaskArguments) -> TaskArguments:
-        """A follow-up that names nobody goes to the subagent that remembers the task."""
+        """A follow-up that names nobody goes to the subagent that remembers the task; a repetition is as it was."""
+        known = await call.engine.find(given.idempotency_key, owner=call.owner)
+        if known is not None and given.mode == "auto":
+            given = given.model_copy(update={"mode": known.mode})
         if not given.continue_task_id or "subagent_type" in given.model_fields_set:
             return given
-        past = await call.engine.check(given.continue_task_id, owner=call.owner)
+        past = known or await call.engine.check(given.continue_task_id, owner=call.owner)
         return given.model_copy(update={"subagent_type": past.subagent_name})
 
     def mode(self, call: Call, given: TaskArguments) -> Literal["sync", "async"]:
-        """Whether the host waits for the task. Raises: `UnknownSubagent`."""
+        """Whether the host waits for the task. Raises: `UnknownSubagent`, if that depends on the subagent."""
+        if given.mode != "auto":
+            return given.mode
         config = self._subagents.get(given.subagent_type)
         if config is None:
             raise UnknownSubagent(given.subagent_type, self._subagents)
-        if given.mode != "auto":
-            return given.mode
         # A host that moves long calls to the background tells its model the result; an id would only make it poll.
         return "sync" if call.host.notifies else decide_execution_mode(given.characteristics(config), config)
 

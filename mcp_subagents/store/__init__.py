@@ -84,9 +84,14 @@ class Store(Protocol):
         is stored.
 
         Raises:
+            FollowedUp: it goes on from an ended task, and so does another one that is still open.
             TooManyTasks: the owner has `most_open` tasks that have not ended.
             SubagentsError: a task above it refuses.
         """
+        ...
+
+    async def by_key(self, owner: str, key: str) -> TaskRecord | None:
+        """The task that the owner has under this idempotency key, as it stands; an empty key is none."""
         ...
 
     async def read(self, task_id: str) -> TaskRecord:

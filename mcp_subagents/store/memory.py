@@ -10,7 +10,7 @@ from uuid import uuid4
 
 from mcp_subagents import moves
 from mcp_subagents.branches import cost_between, upward
-from mcp_subagents.errors import IllegalTransition, LeaseLost, TooManyTasks, UnknownTask
+from mcp_subagents.errors import FollowedUp, IllegalTransition, LeaseLost, TooManyTasks, UnknownTask
 from mcp_subagents.records import PRIORITY_ORDER, Entry, EntryKind, Lease, Move, TaskRecord
 from mcp_subagents.store import NOBODY, Capacity, Claim, Query
 from mcp_subagents.store.watching import Changes, Watchers
@@ -38,11 +38,15 @@ class MemoryStore:
         most_open: int,
         above: Mapping[str, Move] = NOBODY,
     ) -> TaskRecord:
-        mine = [each for each in self._tasks.values() if each.handle.owner == record.handle.owner]
-        for each in mine:
-            if record.idempotency_key and each.idempotency_key == record.idempotency_key:
-                return each
-        if sum(not each.handle.status.is_terminal for each in mine) >= most_open:
+        owner = record.handle.owner
+        if (same := await self.by_key(owner, record.idempotency_key)) is not None:
+            return same
+        mine = [each for each in self._tasks.values() if each.handle.owner == owner]
+        still_open = [each for each in mine if not each.handle.status.is_terminal]
+        for each in still_open if record.continues else ():
+            if each.continues == record.continues:
+                raise FollowedUp(record.continues, each.handle)
+        if len(still_open) >= most_open:
             raise TooManyTasks(most_open)
         changed = [move(await self.read(task_id)).record for task_id, move in above.items()]
         self._journals[record.task_id] = list(entries)
@@ -50,6 +54,10 @@ class MemoryStore:
         for each in changed:
             self._put(each)
         return record
+
+    async def by_key(self, owner: str, key: str) -> TaskRecord | None:
+        mine = (each for each in self._tasks.values() if key and each.handle.owner == owner)
+        return next((each for each in mine if each.idempotency_key == key), None)
 
     async def read(self, task_id: str) -> TaskRecord:
         try:

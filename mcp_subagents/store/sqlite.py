@@ -15,7 +15,7 @@ import anyio.to_thread
 
 from mcp_subagents import moves
 from mcp_subagents.branches import upward
-from mcp_subagents.errors import LeaseLost, StoreError, TooManyTasks
+from mcp_subagents.errors import FollowedUp, LeaseLost, StoreError, TooManyTasks
 from mcp_subagents.records import Entry, EntryKind, Lease, Move, TaskRecord
 from mcp_subagents.store import NOBODY, Capacity, Claim, Query
 from mcp_subagents.store.sqlite_changes import add_entries, insert, read_for_update, tell_parent, update
@@ -43,6 +43,10 @@ SELECT id, task, kind, attempt, at, body, sum FROM journal WHERE task = (SELECT 
 """
 _SAME_KEY = f"""
 {tasks("task_idempotency")} WHERE task.owner = ? AND task.idempotency_key = ? AND task.idempotency_key <> ''
+"""
+_FOLLOW_UP = f"""
+{tasks("task_open")} WHERE task.owner = ? AND task.status NOT IN ('completed', 'failed', 'cancelled')
+AND CASE WHEN json_valid(task.state) THEN json_extract(task.state, '$.continues') END = ?
 """
 _OVERDUE = """
 SELECT id FROM task INDEXED BY task_waiting WHERE status = 'waiting_for_answer' AND due_at <= ? ORDER BY seq
@@ -76,11 +80,13 @@ class SqliteStore:
         most_open: int,
         above: Mapping[str, Move] = NOBODY,
     ) -> TaskRecord:
-        owner, key = record.handle.owner, record.idempotency_key
+        owner, key, past = record.handle.owner, record.idempotency_key, record.continues
 
         def write(transaction: Transaction) -> TaskRecord:
             if key and (same := transaction.db.rows(_SAME_KEY, (owner, key))):
                 return record_of(same[0])
+            if past and (another := transaction.db.rows(_FOLLOW_UP, (owner, past))):
+                raise FollowedUp(past, record_of(another[0]).handle)
             open_tasks = transaction.db.value("SELECT value FROM counter WHERE name = ?", (f"open/{owner}",))
             if (open_tasks or 0) >= most_open:
                 raise TooManyTasks(most_open)
@@ -92,6 +98,10 @@ class SqliteStore:
             return record
 
         return await self._writer.run(write)
+
+    async def by_key(self, owner: str, key: str) -> TaskRecord | None:
+        same = self.file.rows(_SAME_KEY, (owner, key))
+        return record_of(same[0]) if same else None
 
     async def read(self, task_id: str) -> TaskRecord:
         changed = self.file.rows(_CHANGED, (task_id,))

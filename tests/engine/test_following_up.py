@@ -1,6 +1,9 @@
 """A new task that goes on from the history of one that has ended."""
 
 import ast
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -9,10 +12,17 @@ from pydantic_ai import Agent, Tool, ToolFailed
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from test_nesting import boss, first_id, task, told
+from test_steering import Gate
 
+from mcp_subagents import nesting
+from mcp_subagents.config import SubAgentConfig
 from mcp_subagents.delegation import Submission
-from mcp_subagents.errors import NotEnded, UnknownTask
-from mcp_subagents.store import Store
+from mcp_subagents.engine import Engine
+from mcp_subagents.errors import FollowedUp, NotEnded, UnknownTask
+from mcp_subagents.store import Query, Store
+from mcp_subagents.store.sqlite import open_sqlite
+from mcp_subagents.testing import Line
 from mcp_subagents.types import TaskStatus
 
 
@@ -145,3 +155,158 @@ async def test_a_follow_up_of_a_task_that_never_got_anywhere_knows_what_was_aske
         failed = await outcome(engine, await delegate(engine, "Count the sheep."))
         done = await outcome(engine, await delegate(engine, "Try again.", continues=failed.task_id))
     assert (failed.status, done.result) == (TaskStatus.FAILED, "Count the sheep.")
+
+
+async def test_a_task_has_one_follow_up_at_a_time_and_another_when_that_has_ended(store: Store):
+    asks = subagent("One.", ToolCallPart("ask_parent", {"question": "Which?"}), "Two.", "Three.")
+    async with at_work(store, asks) as engine:
+        past = await delegate(engine)
+        await outcome(engine, past)
+        first = await delegate(engine, "And then?", continues=past)
+        await outcome(engine, first)
+        with pytest.raises(FollowedUp) as refused:
+            await delegate(engine, "And then what?", continues=past)
+        assert str(refused.value) == (
+            f"Task '{past}' is being followed up already, by task '{first}', which is waiting_for_answer. "
+            f"Wait until '{first}' has ended and follow that one up, since it knows all that '{past}' does; "
+            "or tell it now with `send_message_to_subagent`."
+        )
+        assert refused.value.task_id == first
+        assert len(await engine.list()) == 1
+        await engine.answer(first, "This.")
+        await outcome(engine, first)
+        again = await outcome(engine, await delegate(engine, "And then what?", continues=past))
+    assert again.result == "Three."
+
+
+async def test_of_two_follow_ups_in_two_processes_one_is_refused(tmp_path: Path):
+    gate = Gate()
+    worker = subagent("One.", ToolCallPart("gate", {}), "Two.", tools=[gate.gate])
+    async with open_sqlite(tmp_path / "tasks.db") as here, open_sqlite(tmp_path / "tasks.db") as there:
+        async with at_work(here, worker) as engine, at_work(there, worker) as other:
+            past = await delegate(engine)
+            await outcome(engine, past)
+            taken, refused = list[str](), list[Exception]()
+
+            async def follow_up(on: Engine) -> None:
+                try:
+                    taken.append(await delegate(on, continues=past))
+                except FollowedUp as exc:
+                    refused.append(exc)
+
+            async with anyio.create_task_group() as group:
+                group.start_soon(follow_up, engine)
+                group.start_soon(follow_up, other)
+            gate.open.set()
+            assert (len(taken), len(refused)) == (1, 1)
+            assert (await outcome(engine, taken[0])).result == "Two."
+
+
+async def test_the_follow_ups_of_different_tasks_and_owners_do_not_meet(store: Store):
+    gate = Gate()
+    worker = subagent("One.", "Two.", *[ToolCallPart("gate", {})] * 3, tools=[gate.gate])
+    async with at_work(store, worker) as engine:
+        pasts = [await delegate(engine) for _ in range(2)]
+        await engine.wait(pasts)
+        follow_ups = [await delegate(engine, continues=past) for past in pasts]
+        assert len(set(follow_ups)) == 2
+        with pytest.raises(NotEnded):
+            await delegate(engine, continues=follow_ups[0])
+
+
+class Bosses:
+    """A boss whose tasks follow one another, and its helper."""
+
+    def __init__(self, *lines: Line, helper: SubAgentConfig) -> None:
+        self.boss, self.model = boss(*lines)
+        self.helper = helper
+
+    def on_first_child(self, tool: str, **more: Any) -> ToolCallPart:
+        task_id = first_id(self.model)
+        who = {"wait_tasks": {"task_ids": [task_id]}, "task": {"continue_task_id": task_id, "description": "More."}}
+        return ToolCallPart(tool, {**who.get(tool, {"task_id": task_id}), **more}, tool_call_id=f"{tool}-again")
+
+
+async def test_a_follow_up_goes_on_with_the_children_of_all_the_tasks_before_it(store: Store):
+    team = Bosses(
+        task("helper"),
+        "Done.",
+        "Nothing new.",
+        lambda: team.on_first_child("check_task"),
+        lambda: team.on_first_child("task"),
+        lambda: team.on_first_child("wait_tasks"),
+        "Done again.",
+        helper=subagent("42", "43", name="helper"),
+    )
+    async with at_work(store, team.boss, team.helper) as engine:
+        past = ""
+        for description in ("Begin.", "Go on.", "And on."):
+            past = (await outcome(engine, await delegate(engine, description, subagent="boss", continues=past))).task_id
+    _, checked, more, waited = told(team.model)
+    assert "(helper): completed." in checked
+    assert "42" in checked
+    assert "43" in more
+    assert waited.startswith("1 of 1 task has ended.")
+    [child] = await store.select(Query(parent_id=past))
+    assert child.handle.result == "43"
+
+
+@pytest.mark.parametrize("how", ["its own", "ours"])
+async def test_a_follow_up_waits_for_what_was_told_to_stop_with_the_task_before_it_until_time_is_up(
+    store: Store, how: str, monkeypatch: pytest.MonkeyPatch
+):
+    gate = Gate()
+    patience: dict[str, float] = {"timeout": 0.01} if how == "its own" else {}
+    if how == "ours":
+        monkeypatch.setattr(nesting, "LAST_TURN", 0.01)
+
+    def open_and_wait() -> ToolCallPart:
+        monkeypatch.undo()
+        gate.open.set()
+        return team.on_first_child("wait_tasks")
+
+    team = Bosses(
+        task("helper", mode="async"),
+        "Enough.",
+        "Enough, really.",
+        lambda: team.on_first_child("wait_tasks", **patience),
+        open_and_wait,
+        "Done.",
+        helper=subagent(ToolCallPart("gate", {}), tools=[gate.gate], name="helper"),
+    )
+    async with at_work(store, team.boss, team.helper) as engine:
+        past = await delegate(engine, subagent="boss")
+        await outcome(engine, past)
+        await gate.reached.wait()
+        done = await outcome(engine, await delegate(engine, "Go on.", subagent="boss", continues=past))
+    assert (done.result, done.attempt) == ("Done.", 1)
+    _, in_vain, at_last = told(team.model)
+    assert "time is up, it goes on" in in_vain
+    assert at_last.startswith("1 of 1 task has ended.")
+
+
+async def test_a_subagent_cannot_follow_up_a_task_that_is_not_below_it(store: Store):
+    async with at_work(store, subagent("42", name="helper"), boss("x")[0]) as engine:
+        foreign = await delegate(engine, subagent="helper")
+        await outcome(engine, foreign)
+    top, model = boss(task("helper", continue_task_id=foreign), "Then not.")
+    async with at_work(store, subagent("42", name="helper"), top) as engine:
+        await outcome(engine, await delegate(engine, subagent="boss"))
+    assert told(model)[0].startswith(f"There is no task '{foreign}'.")
+    assert len(await store.select(Query())) == 2
+
+
+async def test_the_same_child_cannot_be_followed_up_twice_at_once(store: Store):
+    team = Bosses(
+        task("helper"),
+        lambda: [team.on_first_child("task"), replace(team.on_first_child("task"), tool_call_id="other")],
+        "Done.",
+        helper=subagent("42", "43", name="helper"),
+    )
+    async with at_work(store, team.boss, team.helper) as engine:
+        task_id = await delegate(engine, subagent="boss")
+        assert (await outcome(engine, task_id)).result == "Done."
+    said = " ".join(told(team.model)[1:])
+    assert "43" in said
+    assert "is being followed up already, by task" in said
+    assert len(await store.select(Query(parent_id=task_id))) == 2

@@ -1,5 +1,6 @@
 """Limits hold for a whole tree of tasks, and what it used is what the provider counted."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from decimal import Decimal
@@ -21,14 +22,17 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.usage import RequestUsage
 
+from mcp_subagents import moves
 from mcp_subagents.ancestry import Spent, spent_by
-from mcp_subagents.budget import meters, warning
+from mcp_subagents.budget import Budget, meters, warning
 from mcp_subagents.config.limits import EngineSettings, Limits
-from mcp_subagents.errors import ConfigError, DailyCostReached
+from mcp_subagents.errors import ConfigError, DailyCostReached, StopRequested
+from mcp_subagents.records import TaskRecord
 from mcp_subagents.store import Query, Store
+from mcp_subagents.store.memory import MemoryStore
 from mcp_subagents.store.sqlite import open_sqlite
 from mcp_subagents.testing import Gateway, Line, Received, Reply, ScriptedModel, Text, ToolCall, ToolCalls
-from mcp_subagents.types import FailureType, TaskHandle, TaskStatus, TaskUsage, utc_now
+from mcp_subagents.types import CancelKind, FailureType, TaskFailure, TaskHandle, TaskStatus, TaskUsage, utc_now
 
 LEVELS = ("root", "first", "second", "third")
 
@@ -155,21 +159,25 @@ async def test_a_child_gets_what_is_left_of_its_parents_money(store: Store):
     assert child.handle.failure.message == "A usage limit was reached: The cost of $0.3000 exceeds the limit of $0.20."
 
 
-async def test_the_running_time_of_a_tree_is_limited(store: Store):
+@pytest.mark.parametrize("own", [None, 60.0], ids=["without one of its own", "with a longer one"])
+async def test_the_running_time_of_a_tree_is_limited(store: Store, own: float | None):
     async def hang(messages: list[ModelMessage], info: object) -> ModelResponse:
         await anyio.sleep_forever()
         raise AssertionError
 
     delegation = ToolCallPart("task", {"description": "Go.", "subagent_type": "helper"}, tool_call_id="t")
-    top = subagent(delegation, name="boss", subagents=["helper"], limits={"seconds": 0.2})
-    helper = subagent(agent=Agent(FunctionModel(hang)), name="helper")
+    top = subagent(delegation, name="boss", subagents=["helper"], limits={"seconds": 0.5})
+    helper = subagent(agent=Agent(FunctionModel(hang)), name="helper", limits={"seconds": own})
     async with at_work(store, top, helper) as engine:
         task_id = await delegate(engine, subagent="boss")
         done = await outcome(engine, task_id)
     [child] = await store.select(Query(parent_id=task_id))
     assert child.handle.failure is not None
-    assert child.handle.failure.failure_type is FailureType.TIMEOUT
-    assert (done.status, (await spent_by(store, await store.read(task_id))).seconds >= 0.2) == (TaskStatus.FAILED, True)
+    assert (child.handle.failure.failure_type, child.handle.failure.message) == (
+        FailureType.TIMEOUT,
+        "The 0.5 seconds of running time of the task that delegated this one are used up.",
+    )
+    assert (done.status, (await spent_by(store, await store.read(task_id))).seconds >= 0.5) == (TaskStatus.FAILED, True)
 
 
 async def test_a_task_is_told_once_that_it_comes_near_a_limit(store: Store):
@@ -228,6 +236,16 @@ def test_a_warning_says_which_limit_and_what_is_left(limit: dict[str, float], us
     assert warning(near).startswith(f"You are running out of budget: {said}. ")
 
 
+@pytest.mark.parametrize(
+    ("level", "whose"),
+    [(0, ""), (1, " of the task that delegated this one"), (2, " of a task further up")],
+    ids=["its own", "its parent's", "that of its parent's parent"],
+)
+def test_a_limit_says_whose_it_is(level: int, whose: str):
+    meter = meters(Limits(seconds=60.0), Spent(usage=TaskUsage(), seconds=30.0), level=level)[-1]
+    assert (str(meter), meter.is_own) == (f"30 of 60 seconds of running time{whose}", level == 0)
+
+
 def test_nothing_is_said_before_four_fifths_are_used():
     used = TaskUsage(requests=79, tool_calls=239, input_tokens=1_599_999, cost_usd=Decimal("3.99"))
     assert not any(each.is_near for each in meters(Limits(), Spent(usage=used, seconds=2879.0)))
@@ -256,6 +274,23 @@ async def test_tasks_of_another_process_count_for_the_day(tmp_path: Path):
         async with at_work(second, subagent(), settings=replace(SETTINGS, daily_cost_usd=1.0)) as engine:
             with pytest.raises(DailyCostReached):
                 await delegate(engine)
+
+
+async def test_a_child_whose_parent_has_ended_stops_at_its_next_request():
+    store, now = MemoryStore(), utc_now()
+    await store.create(TaskRecord(handle=TaskHandle("parent", "boss", "Go.", created_at=now), due_at=now), most_open=9)
+    child = TaskRecord(handle=TaskHandle("child", "helper", "Go.", created_at=now, parent_id="parent"), due_at=now)
+    await store.create(child, most_open=9)
+    budget = Budget(child, store, EngineSettings(), Counter(), utc_now)
+    assert await budget.look(child, TaskUsage())
+
+    failure = TaskFailure(failure_type=FailureType.CANCELLED, is_retryable=False, message="Enough.")
+    await store.change("parent", moves.cancel(CancelKind.HARD, failure, now))
+
+    with pytest.raises(StopRequested):
+        await budget.look(child, TaskUsage())
+    with pytest.raises(StopRequested):
+        await budget.before_tools(TaskUsage())
 
 
 @pytest.mark.parametrize("wrong", [-1, float("nan"), True, "5"])

@@ -13,6 +13,7 @@ from processes import Talk, call, request, started
 from mcp_subagents.config.environment import load
 from mcp_subagents.config.live import LiveRoster
 from mcp_subagents.server import GENERAL_PURPOSE, create_server
+from mcp_subagents.store.memory import MemoryStore
 from mcp_subagents.testing import Gateway, Text, ToolCall, ToolCalls
 
 AGENT = "---\nname: {}\ndescription: {}\ntools: Read\n---\nHelp.\n"
@@ -51,6 +52,25 @@ async def test_a_changed_file_is_followed_once_a_second(home: Path):
     write(home / "subagents.yaml", "{}")
     await roster.refresh(at_once=True)
     assert list(roster) == ["general-purpose"]
+
+
+async def test_a_repeated_call_returns_its_task_though_its_subagent_is_gone(home: Path):
+    write(home / "subagents.yaml", "subagents: [{name: a, model: test}, {name: b, model: test}]")
+    roster = live(Clock())
+    server = create_server(roster, store=MemoryStore())
+    call: dict[str, Any] = {"description": "Go.", "subagent_type": "a", "mode": "auto", "idempotency_key": "k"}
+    with anyio.fail_after(10):
+        async with Client(server) as host:
+            first = await host.call_tool("task", call)
+            write(home / "subagents.yaml", "subagents: [{name: b, model: test}]")
+            await roster.refresh(at_once=True)
+            again = [await host.call_tool("task", {**call, "mode": mode}) for mode in ("auto", "sync", "async")]
+            new = await host.call_tool("task", {**call, "idempotency_key": "l"})
+    assert first.structured_content is not None
+    for each in again:
+        assert each.structured_content is not None
+        assert each.structured_content["task_id"] == first.structured_content["task_id"]
+    assert new.is_error
 
 
 async def test_a_file_that_appears_is_followed(home: Path):

@@ -26,6 +26,7 @@ from paperwork import (
 
 from mcp_subagents import moves
 from mcp_subagents.errors import (
+    FollowedUp,
     IllegalTransition,
     LeaseLost,
     MailWaiting,
@@ -75,6 +76,31 @@ async def test_the_same_key_finds_a_task_as_it_stands_now(store: Store):
     ended = await store.change("t1", complete(), lease=lease)
 
     assert await store.create(task("t2", idempotency_key="k"), most_open=1) == ended
+
+
+async def test_a_task_is_found_by_its_key_as_it_stands(store: Store):
+    await add(store, task("t1", idempotency_key="k"), task("t2"))
+    await start(store)
+
+    assert await store.by_key("local", "k") == await store.read("t1")
+    assert await store.by_key("else", "k") is None
+    assert await store.by_key("local", "l") is None
+    assert await store.by_key("local", "") is None
+
+
+async def test_a_task_has_one_open_follow_up_at_a_time(store: Store):
+    await add(store, task("t1", continues="past", idempotency_key="k"))
+    before = await store.read("t1")
+    with pytest.raises(FollowedUp, match="'past' is being followed up already, by task 't1', which is pending"):
+        await store.create(task("t2", continues="past"), [entry("not stored")], most_open=1000)
+    assert await store.create(task("t3", continues="past", idempotency_key="k"), most_open=1000) == before
+    await add(store, task("t4", continues="another"), task("t5", continues="past", owner="else"), task("t6"))
+
+    lease = await start(store)
+    await store.change("t1", complete(), lease=lease)
+    await add(store, task("t7", continues="past"))
+
+    assert ids(await store.select(Query())) == ["t1", "t4", "t5", "t6", "t7"]
 
 
 async def test_keys_of_different_owners_and_empty_keys_do_not_meet(store: Store):

@@ -8,6 +8,7 @@ import pytest
 from paperwork import FAILURE, MINUTE, NOW, add, ask, complete, ids, start, task, unread
 
 from mcp_subagents import branches, moves
+from mcp_subagents.ancestry import spent_by
 from mcp_subagents.errors import DescendantsExceeded, TaskEnded, UnknownTask
 from mcp_subagents.records import Entry, EntryKind, Mail, Move
 from mcp_subagents.store import Query, Store
@@ -190,6 +191,27 @@ async def test_what_outlives_a_child_is_still_counted_above(store: Store):
 
     noted = await tree(store)
     assert (noted.children, noted.strays, noted.descendants) == ((), ("deep",), 2)
+
+
+async def test_what_outlives_several_levels_is_still_counted_on_top(store: Store):
+    await family(store, "a")
+    above = {"a": branches.adopt("b", directly=True, most=None)}
+    await store.create(task("b", parent_id="a"), most_open=100, above=above)
+    above = {"b": branches.adopt("deep", directly=True, most=None)}
+    await store.create(task("deep", parent_id="b"), most_open=100, above=above)
+    await start(store, "b")
+    await start(store, "deep")
+    await store.change("b", moves.fail(FAILURE, at=NOW))
+    await store.change("a", moves.fail(FAILURE, at=NOW))
+    before = await spent_by(store, await store.read("parent"))
+
+    await store.change("deep", paid("0.25"))
+
+    noted = await tree(store)
+    assert (noted.children, noted.strays) == ((), ("deep",))
+    used = await spent_by(store, await store.read("parent"))
+    assert used.usage == before.usage.plus(TaskUsage(requests=1, cost_usd=Decimal("0.25")))
+    assert used.seconds == before.seconds + 1.0
 
 
 async def test_orphans_are_open_tasks_whose_parent_has_ended(store: Store):
