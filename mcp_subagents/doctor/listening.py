@@ -7,6 +7,7 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
+from mcp_subagents.config.admission import Admission
 from mcp_subagents.doctor.circumstances import Circumstances
 from mcp_subagents.doctor.findings import Finding, fine, problem
 from mcp_subagents.errors import ConfigError
@@ -24,16 +25,16 @@ async def listening(there: Circumstances) -> Iterable[Finding]:
     if (served := await _version_at(host, port)) is not None:
         return [fine("port", f"mcp-subagents {served} is listening on {host}, port {port}.")]
     try:
-        await anyio.to_thread.run_sync(_try, host, port)
+        await anyio.to_thread.run_sync(_try, host, port, config.admission)
     except ConfigError as why:
         return [problem("port", str(why), "Write another `port` (or `host`) into subagents.yaml, or end who has it.")]
     return [fine("port", f"Port {port} on {host} is free.")]
 
 
-def _try(host: str, port: int) -> None:
+def _try(host: str, port: int, admission: Admission) -> None:
     from mcp_subagents.server.network import listen  # not before it is needed: it loads a web server
 
-    listen(host, port).close()
+    listen(host, port, admission).close()
 
 
 async def _version_at(host: str, port: int) -> str | None:
@@ -41,7 +42,7 @@ async def _version_at(host: str, port: int) -> str | None:
     try:
         with anyio.fail_after(_PATIENCE):
             async with await anyio.connect_tcp(host.strip("[]"), port) as stream:
-                await stream.send(f"GET /health HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode())
+                await stream.send(f"GET /healthz HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode())
                 answer = b"".join([chunk async for chunk in stream])
         said: Any = json.loads(answer.partition(b"\r\n\r\n")[2])
         return str(said["version"]) if said["status"] == "ok" else None

@@ -68,9 +68,8 @@ TOOLS: Plants = {
     "an address that others could reach": Plant(
         check="port",
         plant=lambda ground: ground.configure(transport="http", host="0.0.0.0", port=0),
-        says="problem Cannot listen on '0.0.0.0': other machines could reach it, and there is no authentication "
-        "yet. Use "
-        "127.0.0.1, ::1 or localhost.",
+        says="problem Cannot listen on '0.0.0.0': other machines could reach it, and anybody there could delegate. "
+        "Use 127.0.0.1, ::1 or localhost, or set MCP_SUBAGENTS_TOKEN to a secret that callers must know.",
         fix="Write another `port` (or `host`) into subagents.yaml, or end who has it.",
     ),
 }

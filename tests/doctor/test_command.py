@@ -9,11 +9,15 @@ import struct
 import subprocess
 import sys
 import termios
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
 import yaml
+from listening import listening
 from planting import TOOLBENCH
 
 from mcp_subagents.doctor import CHECKS
@@ -41,6 +45,16 @@ def run(*arguments: str, **more: Any) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
         [*COMMAND, *arguments], capture_output=True, text=True, encoding="utf-8", timeout=60, check=False, **more
     )
+
+
+@pytest.mark.slow
+async def test_a_server_of_ours_on_the_port_is_no_problem(home: Path):
+    async with listening("-m", "mcp_subagents", "serve", "--transport", "http", "--port", "0") as [address]:
+        port = int(address.rpartition(":")[2].removesuffix("/mcp"))
+        (home / "subagents.yaml").write_text(f"transport: http\nport: {port}\n")
+        done = await anyio.to_thread.run_sync(run, "port")
+    assert done.returncode == 0
+    assert f"mcp-subagents {version('mcp-subagents')} is listening on 127.0.0.1, port {port}." in done.stdout
 
 
 @pytest.mark.slow
