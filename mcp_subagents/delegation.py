@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+from mcp_subagents.config.subagent import SubAgentConfig
+from mcp_subagents.prompts import DEFAULT_GENERAL_PURPOSE_DESCRIPTION
 from mcp_subagents.types import TaskHandle, TaskPriority, TaskStatus, TaskUsage
 
 ACTIVE = frozenset(status for status in TaskStatus if not status.is_terminal)
@@ -18,6 +20,12 @@ DELEGATION_TOOLS = frozenset(
     }
 )
 """The tools by which hosts delegate, and subagents that may."""
+
+
+GENERAL_PURPOSE = SubAgentConfig(
+    name="general-purpose", description=DEFAULT_GENERAL_PURPOSE_DESCRIPTION, instructions=""
+)
+"""The subagent there is when nobody has defined one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

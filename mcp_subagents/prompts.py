@@ -38,11 +38,6 @@ Takes on any self-contained piece of work: looking things up, analysing, writing
 Choose it when no subagent with a narrower purpose fits.\
 """
 
-GENERAL_PURPOSE = SubAgentConfig(
-    name="general-purpose", description=DEFAULT_GENERAL_PURPOSE_DESCRIPTION, instructions=""
-)
-"""The subagent there is when nobody has defined one."""
-
 TASK_TOOL_DESCRIPTION = """\
 Hand a piece of work to a subagent, which carries it out on its own and reports back.
 

@@ -19,13 +19,12 @@ from mcp_subagents.config.environment import ServerConfig, load
 from mcp_subagents.config.providers import why_no_model
 from mcp_subagents.config.roster import alike, by_name, without_model
 from mcp_subagents.config.subagent import SubAgentConfig
-from mcp_subagents.delegation import Submission
+from mcp_subagents.delegation import GENERAL_PURPOSE, Submission
 from mcp_subagents.equipment.sound_files import sound
 from mcp_subagents.errors import ConfigError, SubagentsError, UnknownSubagent
 from mcp_subagents.fleet.acting import NOBODY_THERE, is_taken_up
 from mcp_subagents.fleet.finding import SHORT, find
 from mcp_subagents.fleet.pages import failure_lines, partial_lines
-from mcp_subagents.prompts import GENERAL_PURPOSE
 from mcp_subagents.stopping import leave
 from mcp_subagents.store import Store
 from mcp_subagents.store.sqlite import open_sqlite

@@ -23,6 +23,8 @@ from mcp_subagents.views import view_of
 NOTHING_YET = 'There are no tasks. Delegate one from your app, or with `mcp-subagents run "..."`.'
 _WIDE = 110
 """Columns from which on there is room for one more column."""
+_MANY = 500
+"""Tasks."""
 _NAMES = {"asks ?": "asking"}
 _STYLES = {"running": "bold", "asks ?": "bold magenta", "completed": "green", "failed": "red"}
 
@@ -36,12 +38,24 @@ async def list_tasks(store: Store, *, statuses: frozenset[TaskStatus], limit: in
         print_json({"tasks": shown, "omitted": fleet.more_open + fleet.more_ended})
         return
     screen = console()
-    if fleet.records:
+    if len(fleet.records) > _MANY:
+        await _print_lines(store, fleet)
+    elif fleet.records:
         screen.print(await picture(store, fleet, screen))
     elif statuses != EVERY and await store.count(Query()):
         screen.print(f"No task is {' or '.join(sorted(statuses))}.")
     else:
         screen.print(NOTHING_YET)
+
+
+async def _print_lines(store: Store, fleet: Fleet) -> None:
+    """The same for so many tasks that to lay out a table would take longer than to read them: a line each."""
+    places, now = arranged(fleet.records), utc_now()
+    found = await standings(store, [record for record, _ in places])
+    for standing, (_, depth) in zip(found, places, strict=True):
+        row = row_of(standing, now, depth=depth)
+        print(f"{row.task_id:<8}  {row.status:<9}  {row.subagent:<16}  {row.age:>4}  {row.cost:>9}  {row.task}")
+    print(footer(found, fleet, live=False))
 
 
 def document(standing: Standing, record: TaskRecord) -> dict[str, Any]:

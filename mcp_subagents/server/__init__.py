@@ -18,8 +18,8 @@ from mcp_subagents.config.roster import by_name, without_model
 from mcp_subagents.config.spec import SubAgentSpec
 from mcp_subagents.config.stores import SQLITE, located
 from mcp_subagents.config.subagent import SubAgentConfig
+from mcp_subagents.delegation import GENERAL_PURPOSE
 from mcp_subagents.equipment.soundness import require_sound
-from mcp_subagents.prompts import GENERAL_PURPOSE
 from mcp_subagents.server.calls import DeliverySettings
 from mcp_subagents.server.cancels import Cancels
 from mcp_subagents.server.desk import Desk

@@ -55,13 +55,17 @@ def with_store(path: Path, look: Callable[[Store], Any]) -> Any:
     return anyio.run(open_and_look)
 
 
-async def put(store: Store, task_id: str, subagent: str, description: str, *, parent: str | None = None) -> None:
+async def put(
+    store: Store, task_id: str, subagent: str, description: str, *, parent: str | None = None, definition: str = "{}"
+) -> None:
     """A new task that was delegated three days ago, and that any process can run."""
     handle = TaskHandle(
         task_id, subagent, description, created_at=utc_now() - timedelta(days=3, hours=1), parent_id=parent
     )
     above = {} if parent is None else {parent: adopt(task_id, directly=True, most=None)}
-    await store.create(TaskRecord(handle=handle, due_at=utc_now(), definition="{}"), most_open=20_000, above=above)
+    await store.create(
+        TaskRecord(handle=handle, due_at=utc_now(), definition=definition), most_open=20_000, above=above
+    )
 
 
 async def started(store: Store, task_id: str) -> TaskRecord:

@@ -10,6 +10,7 @@ import pytest
 from samples import put, statuses
 from terminal import at_terminal, command, provider, result_of, said_by_user, turns
 
+from mcp_subagents.config.spec import SubAgentSpec
 from mcp_subagents.delegation import ACTIVE
 from mcp_subagents.records import TaskRecord
 from mcp_subagents.store import Query
@@ -109,9 +110,10 @@ async def test_a_task_can_be_followed_up_by_the_same_subagent(home: Path):
 
 
 async def test_the_queue_of_others_is_not_touched(home: Path):
+    helper = SubAgentSpec(name="helper", model="openai-chat:gpt-4o-mini").model_dump_json(exclude_none=True)
     async with open_sqlite(home / "tasks.db") as store:
         for number in range(5):
-            await put(store, f"other{number}", "helper", "Not for you.")
+            await put(store, f"other{number}", "helper", "Not for you.", definition=helper)
     async with provider(home, stuck_after_a_turn) as gateway, command("run", "Do it.") as running:
         await running.noted("turn 2 · asking the model")
         assert not any("Not for you" in said_by_user(each) for each in gateway.requests)

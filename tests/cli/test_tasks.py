@@ -124,6 +124,18 @@ def test_list_says_what_it_leaves_out(tasks: Tasks):
     ]
 
 
+def test_very_many_tasks_are_listed_in_a_line_each(path: Path, tasks: Tasks):
+    async def add(store: Store) -> None:
+        for number in range(500):
+            await put(store, f"many{number:04}aaaaaaaaaaaaaa", "helper", "One of many.")
+
+    with_store(path, add)
+    _, out, _ = tasks("list", "--all")
+    assert len(lines(out)) == 510
+    assert lines(out)[0] == "many0499  pending    helper              3d          -  One of many."
+    assert lines(out)[-2:] == ["501 pending · 1 running · 2 asking", "answer: mcp-subagents tasks answer ask4xYz0"]
+
+
 def test_list_says_so_if_there_is_none_of_that_kind(tasks: Tasks):
     assert tasks("list", "--status", "retrying") == (0, "No task is retrying.\n", "")
 
