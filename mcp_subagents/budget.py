@@ -1,7 +1,6 @@
 """What a task may still use: by its own limits, and by what is left to those above it."""
 
 import math
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from mcp_subagents.ancestry import Spent, ancestors, spent_by
 from mcp_subagents.config.limits import EngineSettings, Limits
 from mcp_subagents.errors import DailyCostReached, StopRequested
 from mcp_subagents.records import TaskRecord
+from mcp_subagents.running_time import RunningTime, TimeLimit, whose
 from mcp_subagents.store import Store
 from mcp_subagents.types import TaskUsage
 
@@ -30,8 +30,12 @@ class Meter:
     what: str
     used: float
     most: float
-    is_own: bool
-    """Whether it is the task's own limit, and not that of one above it."""
+    level: int = 0
+    """How far above the task it is set: 0 for its own."""
+
+    @property
+    def is_own(self) -> bool:
+        return self.level == 0
 
     @property
     def is_used_up(self) -> bool:
@@ -44,18 +48,16 @@ class Meter:
         return 0 < near <= self.used
 
     def __str__(self) -> str:
-        whose = "" if self.is_own else " of the task that delegated this one"
-        return f"{_amount(self.limit, self.used)} of {_amount(self.limit, self.most)} {self.what}".rstrip() + whose
+        used = f"{_amount(self.limit, self.used)} of {_amount(self.limit, self.most)} {self.what}"
+        return used.rstrip() + whose(self.level)
 
     @property
     def left(self) -> str:
         return f"{self}: {_amount(self.limit, max(self.most - self.used, 0))} left"
 
 
-def meters(
-    limits: Limits, spent: Spent, *, asked: int = 0, is_own: bool = True, only_near: bool = False
-) -> list[Meter]:
-    """How a task stands with its limits, when `asked` more requests are under way below it.
+def meters(limits: Limits, spent: Spent, *, asked: int = 0, level: int = 0, only_near: bool = False) -> list[Meter]:
+    """How a task stands with its limits, or those set `level` above it, when `asked` more requests are under way.
 
     With `only_near`, those limits are left out of which there is nothing to say yet.
     """
@@ -70,7 +72,7 @@ def meters(
         ("seconds", "seconds of running time", limits.seconds, spent.seconds),
     ]
     return [
-        Meter(limit=limit, what=what, used=used, most=most, is_own=is_own)
+        Meter(limit=limit, what=what, used=used, most=most, level=level)
         for limit, what, most, used in known
         if most is not None and (not only_near or used >= min(_NEAR * most, most - 1))
     ]
@@ -104,8 +106,7 @@ class Budget:
         """Whether others may use some of it: those above the task, or those below."""
         self._family: Sequence[str] = [record.task_id]
         self._reserved: Sequence[str] = ()
-        self._active = record.active_seconds
-        self._counted_at = time.monotonic()
+        self.time = RunningTime(record.active_seconds)
         self.limits = self._limits_of(record)
         self._most_cost = self.limits.cost_usd
         self.for_run = UsageLimits(
@@ -141,7 +142,7 @@ class Budget:
         await self._measure(record, usage, again=0 if record.tree is None else len(record.tree.awaited))
 
     async def _measure(self, record: TaskRecord, usage: TaskUsage, again: int = 0) -> Sequence[Meter]:
-        own = Spent(usage=usage, seconds=self._active)
+        own = Spent(usage=usage, seconds=self.time.so_far)
         if record.tree is not None:
             others = record.with_handle(replace(record.handle, usage=None), tree=replace(record.tree, awaited=()))
             below = await spent_by(self._store, others)
@@ -153,10 +154,10 @@ class Budget:
             if any(each.handle.status.is_terminal for each in above):
                 raise StopRequested(record.task_id)
             self._family = [record.task_id, *(each.task_id for each in above)]
-            for each in above:
+            for level, each in enumerate(above, 1):
                 spent = await spent_by(self._store, each)
                 asked = self._under_way[each.task_id]
-                levels.append(meters(self._limits_of(each), spent, asked=asked, is_own=False))
+                levels.append(meters(self._limits_of(each), spent, asked=asked, level=level))
         every = [meter for level in levels for meter in level]
         if not alone:
             self._tighten(every, usage, again)
@@ -182,25 +183,16 @@ class Budget:
         if most is not None and cost is not None and cost > most:
             raise pai.UsageLimitExceeded(f"The cost of ${cost:.4f} exceeds the limit of ${most:.2f}")
 
-    def seconds(self) -> float:
-        """Running time since it was last counted."""
-        now = time.monotonic()
-        passed, self._counted_at = now - self._counted_at, now
-        self._active += passed
-        return passed
-
-    def start_clock(self) -> None:
-        """Count running time from now on."""
-        self._counted_at = time.monotonic()
-
-    async def time_left(self, record: TaskRecord) -> float | None:
-        """Seconds that the run may take."""
-        left = [] if self.limits.seconds is None else [self.limits.seconds - self._active]
+    async def time_limits(self, record: TaskRecord) -> Sequence[TimeLimit]:
+        """How long the run may take: by the task's own limit, which those below it share, and by those above it."""
+        own = self.limits.seconds
+        found = [] if own is None else [TimeLimit(most=own, left=own - self.time.so_far)]
         if record.tree is not None or record.handle.parent_id is not None:
-            for each in (record, *await ancestors(self._store, record.handle)):
+            for level, each in enumerate((record, *await ancestors(self._store, record.handle))):
                 if (most := self._limits_of(each).seconds) is not None:
-                    left.append(most - (await spent_by(self._store, each)).seconds)
-        return None if not left or math.isinf(min(left)) else max(min(left), 0.001)
+                    left = most - (await spent_by(self._store, each)).seconds
+                    found.append(TimeLimit(most=most, left=left, level=level))
+        return found
 
     def _tighten(self, every: Sequence[Meter], own: TaskUsage, again: int) -> None:
         left: dict[str, float] = {}

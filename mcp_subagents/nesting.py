@@ -43,7 +43,7 @@ from mcp_subagents.words import list_in_words, task_in_words, wait_in_words
 
 BUDGET = 60_000
 """Characters of results in one answer: more than a host gets, since a subagent has no other way to read the rest."""
-_LAST_TURN = 30.0
+LAST_TURN = 30.0
 """Seconds that a task is given to stop, while somebody waits for it in a slot of its own."""
 _LONGEST_WAIT = 10 * 365 * 24 * 3600.0
 """Seconds. For ever, as far as dates go."""
@@ -105,7 +105,7 @@ class Call:
         standings = [await self.below.mine(task_id) for task_id in awaited.task_ids]
         if stopping := self._open(standings, own=False):
             # They were told to stop when the task ended that this one follows up, and are in their last turn.
-            await self.engine.wait(stopping, timeout=min(seconds, _LAST_TURN), owner=self.owner)
+            await self.engine.wait(stopping, timeout=min(seconds, LAST_TURN), owner=self.owner)
             standings = [await self.below.mine(task_id) for task_id in awaited.task_ids]
         asks = any(each.handle.status is TaskStatus.WAITING_FOR_ANSWER for each in standings)
         if awaited.is_enough(self._open(standings, own=True)) or asks:

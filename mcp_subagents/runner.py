@@ -44,8 +44,9 @@ from mcp_subagents.past import messages_of, still_open, with_findings_below
 from mcp_subagents.prompts import first_prompt
 from mcp_subagents.records import Entry, EntryKind, Lease, Mail, Move, TaskRecord
 from mcp_subagents.retry import RetryConfig, compute_backoff_delay
+from mcp_subagents.running_time import TimeUsedUp
 from mcp_subagents.store import Capacity, Store
-from mcp_subagents.types import FailureType, TaskFailure, TaskStatus
+from mcp_subagents.types import TaskFailure, TaskStatus
 
 _LONGEST_QUESTION = 10 * 365 * 24 * 3600.0
 """Seconds. For ever, as far as dates go."""
@@ -122,7 +123,7 @@ class Attempt:
             return  # whatever there was to write is written, by this attempt or by the one that took over
         except anyio.get_cancelled_exc_class():
             with self._around.grace.shield(), suppress(LeaseLost, StoreError):
-                await self._settle(moves.release(self._around.now(), seconds=self._budget.seconds()))
+                await self._settle(moves.release(self._around.now(), seconds=self._budget.time.count()))
             raise
         finally:
             self._budget.end_request()
@@ -144,7 +145,7 @@ class Attempt:
                 return self._stop()
             return await self._run_to_the_end()
         except StoreDamaged as exc:
-            return moves.fail(self._failure(exc), at=self._around.now(), seconds=self._budget.seconds())
+            return moves.fail(self._failure(exc), at=self._around.now(), seconds=self._budget.time.count())
         except (LeaseLost, Parked, StoreError):
             raise
         except StopRequested:
@@ -152,7 +153,7 @@ class Attempt:
         except anyio.get_cancelled_exc_class() as exc:
             if not was_cancelled_from_outside():
                 return moves.fail(
-                    self._failure(SelfCancelled(exc)), at=self._around.now(), seconds=self._budget.seconds()
+                    self._failure(SelfCancelled(exc)), at=self._around.now(), seconds=self._budget.time.count()
                 )
             raise
         except Exception as exc:
@@ -160,7 +161,7 @@ class Attempt:
 
     def _stop(self) -> Move:
         failure = replace(self._failure(pai.RunCancelled("")), message="The task was asked to stop, and did.")
-        return moves.stop(failure, at=self._around.now(), seconds=self._budget.seconds())
+        return moves.stop(failure, at=self._around.now(), seconds=self._budget.time.count())
 
     async def _recall(self) -> None:
         if self._lease.attempt == 1 and not self._record.continues:
@@ -182,7 +183,7 @@ class Attempt:
             finished = moves.complete(
                 result,
                 usage=task_usage(self._usage),
-                seconds=self._budget.seconds(),
+                seconds=self._budget.time.count(),
                 at=self._around.now(),
                 is_structured="output_schema" in self._subagent.config,
             )
@@ -198,14 +199,14 @@ class Attempt:
 
     async def _run_agent(self, prompt: str | None) -> str:
         added = additions(self._subagent, self._history, trace_content=self._around.settings.trace_content)
-        with self._tools.at_work():
+        time_limits = await self._budget.time_limits(self._record)
+        with self._tools.at_work(), self._budget.time.limit(time_limits):
             async with self._agent.iter(
                 prompt,
                 message_history=self._history or None,
                 usage=self._usage,
                 usage_limits=self._budget.for_run,
                 model_settings={"max_retries": 0, "request_timeout": self._around.settings.request_timeout},
-                timeout=await self._budget.time_left(self._record),
                 infer_name=False,
                 **added,
             ) as run:
@@ -292,7 +293,7 @@ class Attempt:
             entry,
             number=number,
             usage=usage,
-            seconds=self._budget.seconds(),
+            seconds=self._budget.time.count(),
             delivered=self._carried,
             model=answered_by(messages),
         )
@@ -332,9 +333,10 @@ class Attempt:
         now = self._around.now()
         wait = self._subagent.config.get("question_timeout", self._around.settings.question_timeout)
         until = now + timedelta(seconds=min(wait, _LONGEST_QUESTION))
-        await self._settle(moves.ask(parked.questions, seconds=self._budget.seconds(), at=now, until=until))
-        if not await self._reclaimed():
-            raise Parked
+        await self._settle(moves.ask(parked.questions, seconds=self._budget.time.count(), at=now, until=until))
+        with self._budget.time.standing_still():
+            if not await self._reclaimed():
+                raise Parked
         if parked.awaited:
             await self._await_children(parked)
         answers = {each.question_id: each.answer for each in self._record.handle.questions}
@@ -343,7 +345,7 @@ class Attempt:
     async def _await_children(self, parked: Parking) -> NoReturn:
         now = self._around.now()
         until = parked.until or now
-        await self._settle(branches.park(parked.awaited, seconds=self._budget.seconds(), at=now, until=until))
+        await self._settle(branches.park(parked.awaited, seconds=self._budget.time.count(), at=now, until=until))
         raise Parked
 
     async def _reclaimed(self) -> bool:
@@ -357,7 +359,6 @@ class Attempt:
                 self._seen = self._record = claim.records[0]
                 self._lease = self._record.lease
                 self._tools.attempt = self._lease.attempt
-                self._budget.start_clock()
                 return True
         return False  # the engine leaves, and has to give back whatever comes of the claim
 
@@ -375,8 +376,10 @@ class Attempt:
         delay = None if tools_own else policy.delay_after(exc, self._failures + 1)
         if delay is None:
             failure = await with_findings_below(self._store, self._lease.task_id, failure)
-            return moves.fail(failure, at=now, seconds=self._budget.seconds())
-        return moves.retry_later(failure, due_at=now + timedelta(seconds=delay), seconds=self._budget.seconds(), at=now)
+            return moves.fail(failure, at=now, seconds=self._budget.time.count())
+        return moves.retry_later(
+            failure, due_at=now + timedelta(seconds=delay), seconds=self._budget.time.count(), at=now
+        )
 
     def _failure(self, exc: BaseException) -> TaskFailure:
         name = self._subagent.name
@@ -387,11 +390,7 @@ class Attempt:
             retries=self._record.handle.retry_count,
             other_subagents=self._around.other_subagents(name),
         )
-        if failure.failure_type is FailureType.TIMEOUT and isinstance(exc, pai.RunTimedOut):
-            return replace(
-                failure, message=f"The task used up its {self._budget.limits.seconds:g} seconds of running time."
-            )
-        return failure
+        return replace(failure, message=str(exc)) if isinstance(exc, TimeUsedUp) else failure
 
 
 def _ends_the_task(message: ModelMessage) -> bool:

@@ -11,7 +11,7 @@ from mcp_subagents import moves
 from mcp_subagents.dispatch import Dispatcher
 from mcp_subagents.failures import failure_of
 from mcp_subagents.past import stored_history
-from mcp_subagents.records import TaskRecord
+from mcp_subagents.records import Lease, TaskRecord
 from mcp_subagents.store import Store
 from mcp_subagents.texts import brief
 
@@ -29,25 +29,28 @@ class Unfit:
         self._dispatcher = dispatcher
         self._dead_after = timedelta(seconds=dead_after)
         self._now = now
-        self._offered: set[str] = set()
+        self._unwanted: set[Lease] = set()
+        """What we gave back and nobody else took, while nobody else was at work."""
 
     async def settle(self, record: TaskRecord, why: Exception) -> None:
         """Leave the task to another process, or fail it: what we took on ourselves, and what nobody wanted."""
-        if record.home == self._store.process or record.task_id in self._offered:
-            self._offered.discard(record.task_id)
+        ours_before = replace(record.lease, attempt=record.lease.attempt - 1)
+        if record.home == self._store.process or ours_before in self._unwanted:
+            self._unwanted.discard(ours_before)
             await self._fail(record, why)
         else:
             logger.warning("task %s is left to another process: %s", record.task_id, brief(str(why)))
             await self._offer(record)
 
     async def _offer(self, record: TaskRecord) -> None:
-        self._offered.add(record.task_id)
         # While it is held, this process does not claim it, and its slot is free for others.
         async with self._dispatcher.hold(record.task_id):
             await self._store.change(record.task_id, moves.release(self._now()), lease=record.lease)
             await anyio.sleep(OTHERS_FIRST)
             while await self._store.others_at_work(self._dead_after):  # noqa: ASYNC110  # they are elsewhere
                 await anyio.sleep(OTHERS_FIRST)
+            # Who takes it on ends this (`Dispatcher.abort`); a later attempt of somebody else makes it worthless.
+            self._unwanted.add(record.lease)
 
     async def _fail(self, record: TaskRecord, why: Exception) -> None:
         history = await stored_history(self._store, record.task_id) if record.handle.turns else []

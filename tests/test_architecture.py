@@ -14,8 +14,9 @@ ORDER = [
     *("errors", "types", "trees", "records", "telemetry", "moves", "branches", "redact", "texts"),
     *("config", "modes", "prompts", "delegation", "addresses", "shortening", "arguments", "views", "words"),
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
-    *("store", "dispatch", "cancelling", "grace", "returns", "past", "ancestry", "budget", "journal", "asking"),
-    *("nesting", "demo", "parking", "model_addresses", "models", "probing", "outputs", "equipment", "agents", "runner"),
+    *("store", "dispatch", "cancelling", "grace", "returns", "past", "ancestry", "running_time", "budget"),
+    *("journal", "asking", "nesting", "demo", "parking", "model_addresses", "models", "probing", "outputs"),
+    *("equipment", "agents", "runner"),
     *("transcripts", "waking", "housekeeping", "unfit", "standing", "looking", "fleet", "dispatching", "ending"),
     *("engine", "errand", "stopping", "server", "hosts", "doctor", "cli", "testing", "__main__", "__init__"),
 ]
@@ -24,7 +25,7 @@ ORDER = [
 AGENTS = {
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
     *("returns", "past", "budget", "journal", "asking", "nesting", "parking", "model_addresses", "models", "probing"),
-    *("outputs", "demo", "equipment", "agents", "runner", "transcripts", "testing"),
+    *("outputs", "demo", "equipment", "agents", "runner", "transcripts", "testing", "running_time"),
 }
 DOORS = {
     "pydantic_ai": AGENTS,

@@ -9,13 +9,15 @@ import pytest
 from office import SETTINGS, at_work, delegate, outcome, subagent, until
 from pydantic_ai import Agent
 from pydantic_ai.exceptions import ModelHTTPError
-from pydantic_ai.messages import ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart
+from pydantic_ai.models.function import FunctionModel
 
 from mcp_subagents import moves
 from mcp_subagents.config.limits import EngineSettings
 from mcp_subagents.errors import NotWaiting
 from mcp_subagents.records import EntryKind
 from mcp_subagents.store import Store
+from mcp_subagents.store.memory import MemoryStore
 from mcp_subagents.testing import ScriptedModel
 from mcp_subagents.types import FailureType, Question, TaskStatus, utc_now
 
@@ -180,3 +182,22 @@ async def test_waiting_for_answers_ends_at_once_when_a_task_asks(store: Store):
         with anyio.fail_after(2):
             waited = await engine.wait([task_id], timeout=60.0)
     assert (waited.timed_out, waited.tasks[0].status) == (False, ASKING)
+
+
+@pytest.mark.slow
+async def test_the_time_until_an_answer_comes_is_no_running_time_though_the_attempt_stays_at_hand():
+    async def hang(messages: list[ModelMessage], info: object) -> ModelResponse:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    store = MemoryStore()
+    asks = subagent(ToolCallPart("ask_parent", {"question": "Which?"}), "Done.")
+    slow = subagent(agent=Agent(FunctionModel(hang)), name="slow", limits={"seconds": 1.0})
+    async with at_work(store, asks, slow, settings=EngineSettings(hot_wait=60.0)) as engine:
+        task_id = await delegate(engine)
+        await outcome(engine, task_id)
+        await outcome(engine, await delegate(engine, subagent="slow"))
+        await engine.answer(task_id, "This.")
+        done = await outcome(engine, task_id)
+    assert (done.result, done.attempt) == ("Done.", 2)
+    assert (await store.read(task_id)).active_seconds < 1.0

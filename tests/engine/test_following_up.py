@@ -15,6 +15,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from test_nesting import boss, first_id, task, told
 from test_steering import Gate
 
+from mcp_subagents import nesting
 from mcp_subagents.config import SubAgentConfig
 from mcp_subagents.delegation import Submission
 from mcp_subagents.engine import Engine
@@ -250,10 +251,17 @@ async def test_a_follow_up_goes_on_with_the_children_of_all_the_tasks_before_it(
     assert child.handle.result == "43"
 
 
-async def test_a_follow_up_waits_for_what_was_told_to_stop_with_the_task_before_it(store: Store):
+@pytest.mark.parametrize("how", ["its own", "ours"])
+async def test_a_follow_up_waits_for_what_was_told_to_stop_with_the_task_before_it_until_time_is_up(
+    store: Store, how: str, monkeypatch: pytest.MonkeyPatch
+):
     gate = Gate()
+    patience: dict[str, float] = {"timeout": 0.01} if how == "its own" else {}
+    if how == "ours":
+        monkeypatch.setattr(nesting, "LAST_TURN", 0.01)
 
     def open_and_wait() -> ToolCallPart:
+        monkeypatch.undo()
         gate.open.set()
         return team.on_first_child("wait_tasks")
 
@@ -261,7 +269,7 @@ async def test_a_follow_up_waits_for_what_was_told_to_stop_with_the_task_before_
         task("helper", mode="async"),
         "Enough.",
         "Enough, really.",
-        lambda: team.on_first_child("wait_tasks", timeout=0.01),
+        lambda: team.on_first_child("wait_tasks", **patience),
         open_and_wait,
         "Done.",
         helper=subagent(ToolCallPart("gate", {}), tools=[gate.gate], name="helper"),

@@ -159,21 +159,25 @@ async def test_a_child_gets_what_is_left_of_its_parents_money(store: Store):
     assert child.handle.failure.message == "A usage limit was reached: The cost of $0.3000 exceeds the limit of $0.20."
 
 
-async def test_the_running_time_of_a_tree_is_limited(store: Store):
+@pytest.mark.parametrize("own", [None, 60.0], ids=["without one of its own", "with a longer one"])
+async def test_the_running_time_of_a_tree_is_limited(store: Store, own: float | None):
     async def hang(messages: list[ModelMessage], info: object) -> ModelResponse:
         await anyio.sleep_forever()
         raise AssertionError
 
     delegation = ToolCallPart("task", {"description": "Go.", "subagent_type": "helper"}, tool_call_id="t")
-    top = subagent(delegation, name="boss", subagents=["helper"], limits={"seconds": 0.2})
-    helper = subagent(agent=Agent(FunctionModel(hang)), name="helper")
+    top = subagent(delegation, name="boss", subagents=["helper"], limits={"seconds": 0.5})
+    helper = subagent(agent=Agent(FunctionModel(hang)), name="helper", limits={"seconds": own})
     async with at_work(store, top, helper) as engine:
         task_id = await delegate(engine, subagent="boss")
         done = await outcome(engine, task_id)
     [child] = await store.select(Query(parent_id=task_id))
     assert child.handle.failure is not None
-    assert child.handle.failure.failure_type is FailureType.TIMEOUT
-    assert (done.status, (await spent_by(store, await store.read(task_id))).seconds >= 0.2) == (TaskStatus.FAILED, True)
+    assert (child.handle.failure.failure_type, child.handle.failure.message) == (
+        FailureType.TIMEOUT,
+        "The 0.5 seconds of running time of the task that delegated this one are used up.",
+    )
+    assert (done.status, (await spent_by(store, await store.read(task_id))).seconds >= 0.5) == (TaskStatus.FAILED, True)
 
 
 async def test_a_task_is_told_once_that_it_comes_near_a_limit(store: Store):
@@ -230,6 +234,16 @@ async def test_a_child_is_told_when_its_parents_budget_runs_out(store: Store):
 def test_a_warning_says_which_limit_and_what_is_left(limit: dict[str, float], used: TaskUsage, said: str):
     near = [each for each in meters(Limits.of(limit), Spent(usage=used, seconds=0.0)) if each.is_near]
     assert warning(near).startswith(f"You are running out of budget: {said}. ")
+
+
+@pytest.mark.parametrize(
+    ("level", "whose"),
+    [(0, ""), (1, " of the task that delegated this one"), (2, " of a task further up")],
+    ids=["its own", "its parent's", "that of its parent's parent"],
+)
+def test_a_limit_says_whose_it_is(level: int, whose: str):
+    meter = meters(Limits(seconds=60.0), Spent(usage=TaskUsage(), seconds=30.0), level=level)[-1]
+    assert (str(meter), meter.is_own) == (f"30 of 60 seconds of running time{whose}", level == 0)
 
 
 def test_nothing_is_said_before_four_fifths_are_used():

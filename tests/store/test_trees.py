@@ -214,14 +214,6 @@ async def test_what_outlives_several_levels_is_still_counted_on_top(store: Store
     assert used.seconds == before.seconds + 1.0
 
 
-async def test_what_a_task_is_parked_for_is_stored_with_the_call_that_waits(store: Store):
-    await family(store, "a")
-    awaited = (Awaited(task_ids=("a",), mode="any", call_id="c1"), Awaited(task_ids=("a",), call_id="c2"))
-    await store.change("parent", branches.park(awaited, seconds=0.5, at=NOW, until=LATER))
-
-    assert (await tree(store)).awaited == awaited
-
-
 async def test_orphans_are_open_tasks_whose_parent_has_ended(store: Store):
     await family(store, "a", "b")
     await store.change("b", complete())
