@@ -191,8 +191,8 @@ async def test_the_time_until_an_answer_comes_is_no_running_time_though_the_atte
         raise AssertionError
 
     store = MemoryStore()
-    asks = subagent(ToolCallPart("ask_parent", {"question": "Which?"}), "Done.", limits={"seconds": 1.0})
-    slow = subagent(agent=Agent(FunctionModel(hang)), name="slow", limits={"seconds": 1.2})
+    asks = subagent(ToolCallPart("ask_parent", {"question": "Which?"}), "Done.")
+    slow = subagent(agent=Agent(FunctionModel(hang)), name="slow", limits={"seconds": 1.0})
     async with at_work(store, asks, slow, settings=EngineSettings(hot_wait=60.0)) as engine:
         task_id = await delegate(engine)
         await outcome(engine, task_id)
