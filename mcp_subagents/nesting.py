@@ -24,6 +24,7 @@ from mcp_subagents.arguments import (
     parsed,
     schema_of,
 )
+from mcp_subagents.config.roster import meant
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.delegation import Delegates, Standing, Submission
 from mcp_subagents.errors import (
@@ -32,7 +33,6 @@ from mcp_subagents.errors import (
     StopRequested,
     StoreError,
     SubagentsError,
-    UnknownSubagent,
 )
 from mcp_subagents.journal import ToolJournal, journal_at_work
 from mcp_subagents.modes import decide_execution_mode
@@ -147,8 +147,7 @@ async def _submitted(call: Call, given: TaskArguments) -> TaskHandle:
     if given.continue_task_id:
         past = (await below.mine(given.continue_task_id)).handle
         name = name if "subagent_type" in given.model_fields_set else past.subagent_name
-    if name not in below.subagents:
-        raise UnknownSubagent(name, below.subagents)
+    name = meant(name, below.subagents)
     wanted = Submission(
         description=given.description,
         subagent=name,

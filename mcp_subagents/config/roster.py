@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from mcp_subagents.config.limits import Limits, require_count
 from mcp_subagents.config.schemas import require_result_schema
 from mcp_subagents.config.subagent import SubAgentConfig
-from mcp_subagents.errors import ConfigError, did_you_mean
+from mcp_subagents.errors import ConfigError, UnknownSubagent, did_you_mean
 
 
 def by_name(configs: Iterable[SubAgentConfig]) -> Mapping[str, SubAgentConfig]:
@@ -26,12 +26,19 @@ def by_name(configs: Iterable[SubAgentConfig]) -> Mapping[str, SubAgentConfig]:
         if idle := sorted(_OF_MODELS & config.keys()) if config.get("agent") is not None else ():
             raise ConfigError(f"{name!r} is a ready-made agent; set {', '.join(idle)} on that.")
         known[name] = config
-    for name, config in known.items():
-        for other in config.get("subagents", ()):
-            if other not in known:
-                hint = did_you_mean(other, known)
-                raise ConfigError(f"The subagent {name!r} may delegate to {other!r}, which is not configured; {hint}")
-    return known
+    return {name: _with_delegates(config, known) for name, config in known.items()}
+
+
+def _with_delegates(config: SubAgentConfig, known: Mapping[str, SubAgentConfig]) -> SubAgentConfig:
+    """`config`, its delegates called by the names that they have."""
+    try:
+        names = [meant(other, known) for other in config.get("subagents", ())]
+    except UnknownSubagent as unknown:
+        hint = did_you_mean(unknown.name, known)
+        raise ConfigError(
+            f"The subagent {config.get('name')!r} may delegate to {unknown.name!r}, which is not configured; {hint}"
+        ) from unknown
+    return {**config, "subagents": names} if names else config
 
 
 def without_model(configs: Iterable[SubAgentConfig]) -> list[str]:
@@ -49,6 +56,17 @@ def _require_schema(name: str, schema: object) -> None:
         require_result_schema(schema)
     except ConfigError as why:
         raise ConfigError(f"{name!r}: {why}.") from why
+
+
+def meant(name: str, known: Iterable[str]) -> str:
+    """The one of `known` that people mean by `name`. Raises: `UnknownSubagent`."""
+    names = list(known)
+    if name in names:
+        return name
+    found = next((each for each in names if alike(each) == alike(name)), None)
+    if found is None:
+        raise UnknownSubagent(name, names)
+    return found
 
 
 def alike(name: str) -> str:

@@ -1,6 +1,7 @@
 """The eight tools. Each is: arguments in, one thing asked of the engine, one view out."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Literal
 
 from mcp_types import InputRequiredResult
@@ -13,6 +14,7 @@ from mcp_subagents.arguments import (
     TaskArguments,
     WaitArguments,
 )
+from mcp_subagents.config.roster import meant
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.delegation import Standing, Submission
 from mcp_subagents.errors import UnknownSubagent
@@ -71,6 +73,9 @@ class Tools:
         known = await call.engine.find(given.idempotency_key, owner=call.owner)
         if known is not None and given.mode == "auto":
             given = given.model_copy(update={"mode": known.mode})
+        if "subagent_type" in given.model_fields_set:
+            with suppress(UnknownSubagent):  # a repetition may name one that is gone
+                given = given.model_copy(update={"subagent_type": meant(given.subagent_type, self._subagents)})
         if not given.continue_task_id or "subagent_type" in given.model_fields_set:
             return given
         past = known or await call.engine.check(given.continue_task_id, owner=call.owner)

@@ -99,6 +99,13 @@ async def test_who_does_it_must_be_said_where_nobody_is_general_purpose(era: str
     assert refusal(refused) == "No subagent is named 'general-purpose'. Configured: reviewer."
 
 
+@pytest.mark.parametrize("name", ["Code Reviewer", "code_reviewer", "CODE-REVIEWER"])
+async def test_a_subagent_is_found_by_what_people_call_it(era: str, name: str):
+    async with host_of(subagent("Fine.", name="code-reviewer"), era=era) as host:
+        task = await call(host, "task", description="Go.", subagent_type=name)
+    assert (task["subagent"], task["result"]) == ("code-reviewer", "Fine.")
+
+
 async def test_hints_are_honest(era: str):
     hints = {tool.name: tool.annotations for tool in (await listed(era=era)).tools}
     assert {name for name, each in hints.items() if each and each.read_only_hint} == {

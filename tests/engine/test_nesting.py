@@ -15,6 +15,7 @@ from mcp_subagents import moves
 from mcp_subagents.agents import Roster
 from mcp_subagents.config import SubAgentConfig
 from mcp_subagents.config.limits import EngineSettings, Limits
+from mcp_subagents.config.roster import by_name
 from mcp_subagents.delegation import Submission
 from mcp_subagents.engine import Engine
 from mcp_subagents.errors import ConfigError, TaskEnded
@@ -487,6 +488,12 @@ async def test_a_host_reads_what_the_whole_tree_has_used(store: Store):
         standing = await engine.look(task_id)
     assert (standing.usage.requests, standing.usage.tool_calls) == (3, 1)
     assert standing == await standing_of(store, await store.read(task_id))
+
+
+def test_delegates_are_found_by_what_people_call_them():
+    boss = SubAgentConfig(name="boss", description="", instructions="", subagents=["Code Reviewer"])
+    reviewer = SubAgentConfig(name="code-reviewer", description="", instructions="")
+    assert by_name([boss, reviewer])["boss"].get("subagents") == ["code-reviewer"]
 
 
 def test_a_subagent_can_delegate_only_to_one_that_is_configured():
