@@ -62,7 +62,7 @@ async def test_a_server_that_dies_in_a_call_is_told_to_the_model_and_started_aga
         task = await ended(engine)
     before, told, after = returned(model)
     assert (task.result, before == after) == ("went on", False)
-    assert "stopped during this call: it may or may not have taken effect" in told
+    assert "stopped during this call (ended by signal 9): it may or may not have taken effect" in told
     assert "the roof fell in; my token is [redacted]" in told
     assert notes.read_text(encoding="utf-8") == "died\n"
 
