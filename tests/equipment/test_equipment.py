@@ -19,7 +19,7 @@ from mcp_subagents.equipment.capability_names import CAPABILITY_NAMES
 from mcp_subagents.equipment.definitions import definitions_of
 from mcp_subagents.equipment.kits import Equipment
 from mcp_subagents.equipment.python_tools import python_tools_of
-from mcp_subagents.equipment.served_tools import tool_name
+from mcp_subagents.equipment.tool_names import tool_name
 from mcp_subagents.errors import ConfigError
 from mcp_subagents.testing import ScriptedModel
 
@@ -55,10 +55,9 @@ def test_a_capability_is_named_alone_or_with_its_settings():
         ("Telepathy of the third kind", "known: BatchModelRequests, Caching"),
         ({"Thinking": {"efort": "high"}}, "The capability Thinking of 'worker' does not take these settings"),
         ({"Thinking": {}, "Caching": {}}, "each is a name, or one name with its settings"),
-        ("WebFetch", "install mcp-subagents[web]"),
-        ("WebSearch", "install mcp-subagents[web]"),
+        ({"WebFetch": {"native": False, "local": False}}, "install mcp-subagents[web]"),
     ],
-    ids=["misspelt", "in another style", "unknown", "a wrong setting", "two at once", "no fetching", "no searching"],
+    ids=["misspelt", "in another style", "unknown", "a wrong setting", "two at once", "neither way of fetching"],
 )
 def test_a_capability_that_cannot_be_had_is_told_with_what_would_help(given: Any, told: str):
     with pytest.raises(ConfigError) as caught:
