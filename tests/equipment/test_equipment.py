@@ -13,6 +13,7 @@ from pydantic_ai.capabilities import CAPABILITY_TYPES, MCP, Thinking
 from pydantic_ai.messages import ToolCallPart
 
 from mcp_subagents import create_server
+from mcp_subagents.config.places import Inside
 from mcp_subagents.config.spec import SubAgentSpec
 from mcp_subagents.equipment.capabilities import capabilities_of
 from mcp_subagents.equipment.capability_names import CAPABILITY_NAMES
@@ -117,7 +118,7 @@ def test_a_python_tool_with_the_name_of_another_tool_is_refused(paths: list[str]
 
 
 def test_the_names_of_a_workspaces_tools_are_known(tmp_path: Path):
-    assert set(file_tools(tmp_path, read_only=False).tools) == FILE_TOOLS
+    assert set(file_tools(Inside(tmp_path), read_only=False).tools) == FILE_TOOLS
 
 
 def test_a_broken_definition_keeps_the_server_from_starting_and_says_all_that_is_wrong(
