@@ -19,8 +19,7 @@ from mcp_subagents.config.roster import by_name
 from mcp_subagents.config.spec import PYTHON_ONLY
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.equipment.kits import Equipment
-from mcp_subagents.equipment.rehearsal import rehearse
-from mcp_subagents.equipment.tool_lists import names_tools
+from mcp_subagents.equipment.rehearsal import may_lack_something, rehearse
 from mcp_subagents.errors import UnknownSubagent
 from mcp_subagents.journal import JournalledTools
 from mcp_subagents.model_addresses import account_of, requested_model
@@ -98,7 +97,7 @@ class Roster:
 
     async def _look_for_tools(self) -> None:
         for name, config in list(self._configs.items()):
-            if names_tools(config.get("tools"), config.get("disallowed_tools") or ()):
+            if may_lack_something(config):
                 try:
                     await self.check(name)
                 except Exception as exc:

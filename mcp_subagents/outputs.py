@@ -11,6 +11,7 @@ from pydantic_ai import exceptions as pai
 from pydantic_ai.messages import ModelMessage, ModelResponse, RetryFeedbackPart, ToolReturnPart, UserPromptPart
 from pydantic_core import to_json
 
+from mcp_subagents.config.schemas import unrolled
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.errors import UnfitAnswer
 
@@ -29,7 +30,7 @@ def output_for(config: SubAgentConfig) -> dict[str, Any]:
     schema = config.get("output_schema")
     if schema is None:
         return {}
-    given: dict[str, Any] = {"output_type": StructuredDict(schema)}
+    given: dict[str, Any] = {"output_type": StructuredDict(unrolled(schema))}
     if "retries" not in config.get("agent_kwargs", {}):
         given["retries"] = {"output": REPAIRS}
     return given

@@ -33,7 +33,7 @@ DOORS = {
     "apsw": {"store"},
     "psycopg": {"store"},
     "procrastinate": {"dispatch"},
-    "mcp": {"demo", "server", "testing"},
+    "mcp": {"demo", "equipment", "server", "testing"},
     "fastmcp": {"equipment"},
 }
 """The parts that may import a library."""

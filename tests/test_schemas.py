@@ -1,16 +1,23 @@
 """Which JSON Schemas can describe a result, and what is said of the others."""
 
+import json
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
+from pydantic_ai.messages import ToolCallPart
 
+from mcp_subagents.agents import Roster
 from mcp_subagents.config.environment import load
 from mcp_subagents.config.roster import by_name
-from mcp_subagents.config.schemas import require_result_schema
+from mcp_subagents.config.schemas import require_result_schema, unrolled
 from mcp_subagents.config.subagent import SubAgentConfig
+from mcp_subagents.delegation import Submission
+from mcp_subagents.engine import run_engine
 from mcp_subagents.errors import ConfigError
 from mcp_subagents.outputs import problems_with
+from mcp_subagents.store.memory import MemoryStore
 from mcp_subagents.testing import ScriptedModel
 
 FINE: list[dict[str, Any]] = [
@@ -20,6 +27,8 @@ FINE: list[dict[str, Any]] = [
     {"type": "object", "properties": {"a": {"$ref": "#/$defs/a~1b"}}, "$defs": {"a/b": {"type": "integer"}}},
     {"type": "object", "properties": {"a": {"$ref": "#/$defs/x"}, "b": {"$ref": "#/$defs/x"}}, "$defs": {"x": {}}},
     {"type": "object", "properties": {"$ref": {"type": "string"}}},
+    {"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"items": {"$ref": "#/$defs/b"}}}},
+    {"type": "object", "properties": {"a": {"$ref": "#"}}},
 ]
 WRONG: dict[str, tuple[Any, str]] = {
     "no schema": ("string", "must be a JSON Schema, not 'string'"),
@@ -30,14 +39,18 @@ WRONG: dict[str, tuple[Any, str]] = {
     "elsewhere": ({"type": "object", "properties": {"a": {"$ref": "http://x/y"}}}, "may refer only to itself"),
     "nowhere": ({"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}}, "'#/$defs/b', which is not in it"),
     "in circles": (
+        {"type": "object", "properties": {"a": {"$ref": "#/$defs/b"}}, "$defs": {"b": {"$ref": "#/$defs/b"}}},
+        "goes in circles: '#/$defs/b' is defined by itself alone",
+    ),
+    "in wider circles": (
         {
             "type": "object",
             "properties": {"a": {"$ref": "#/$defs/b"}},
-            "$defs": {"b": {"items": {"$ref": "#/$defs/b"}}},
+            "$defs": {"b": {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/c"}]}, "c": {"$ref": "#/$defs/b"}},
         },
-        "refers back to itself",
+        "goes in circles",
     ),
-    "to all of itself": ({"type": "object", "properties": {"a": {"$ref": "#"}}}, "refers back to itself"),
+    "to all of itself": ({"type": "object", "allOf": [{"$ref": "#"}]}, "'#' is defined by itself alone"),
 }
 
 
@@ -96,3 +109,55 @@ def test_only_a_few_problems_are_told_at_a_time():
     schema = {"type": "object", "additionalProperties": {"type": "string"}}
     assert len(problems_with({str(number): number for number in range(50)}, schema)) == 5
     assert problems_with({"a": "b"}, schema) == []
+
+
+NODE = {"type": "object", "properties": {"name": {"type": "string"}, "parts": {"$ref": "#/$defs/parts"}}}
+TREE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"root": {"$ref": "#/$defs/node"}},
+    "$defs": {"node": NODE, "parts": {"type": "array", "items": {"$ref": "#/$defs/node"}}},
+}
+
+
+def test_a_form_that_contains_itself_is_shown_once():
+    again = {"type": "object", "description": "Once more of the form of node, which contains itself."}
+    parts = {"type": "array", "items": again}
+    assert unrolled(TREE) == {
+        "type": "object",
+        "properties": {
+            "root": {"type": "object", "properties": {"name": {"type": "string"}, "parts": parts}},
+        },
+    }
+    assert unrolled({"type": "object", "title": "Place", "properties": {"$ref": {}, "in": {"$ref": "#"}}}) == {
+        "type": "object",
+        "title": "Place",
+        "properties": {
+            "$ref": {},
+            "in": {"type": "object", "description": "Once more of the form of Place, which contains itself."},
+        },
+    }
+
+
+@pytest.mark.parametrize("schema", FINE[:-2])
+def test_another_schema_is_shown_as_it_is(schema: dict[str, Any]):
+    assert unrolled(schema) == schema
+
+
+def test_a_result_is_held_against_the_whole_schema_however_deep():
+    fine = {"root": {"name": "a", "parts": [{"name": "b", "parts": [{"name": "c"}]}]}}
+    wrong = {"root": {"name": "a", "parts": [{"name": "b", "parts": [{"name": 7}]}]}}
+    assert problems_with(fine, TREE) == []
+    assert problems_with(wrong, TREE) == ["$.root.parts[0].parts[0].name: 7 is not of type 'string'"]
+
+
+async def test_a_result_of_a_form_that_contains_itself_is_mended_until_it_fits():
+    wrong, right = ({"root": {"name": "a", "parts": [{"name": "b", "parts": [{"name": each}]}]}} for each in (7, "c"))
+    model = ScriptedModel(ToolCallPart("final_result", wrong), ToolCallPart("final_result", right))
+    config = SubAgentConfig(name="judge", description="", instructions="", model=model, output_schema=TREE)
+    with anyio.fail_after(10):
+        async with run_engine(MemoryStore(), Roster([config])) as engine:
+            task = await engine.submit(Submission(description="Judge.", subagent="judge"))
+            done = (await engine.wait([task.task_id])).tasks[0]
+    assert done.result is not None
+    assert json.loads(done.result) == right
+    assert len(model.requests) == 2

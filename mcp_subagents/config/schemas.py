@@ -12,7 +12,7 @@ def require_result_schema(schema: object) -> None:
     """Accept a JSON Schema of an object that stands by itself.
 
     Raises:
-        ConfigError: it is no schema, not of an object, or points outside of itself or back at itself.
+        ConfigError: it is no schema, not of an object, or points outside of itself or in circles.
     """
     if not isinstance(schema, Mapping):
         raise ConfigError(f"output_schema must be a JSON Schema, not {schema!r}")
@@ -20,7 +20,79 @@ def require_result_schema(schema: object) -> None:
     if whole.get("type") != "object":
         raise ConfigError(f"output_schema must be of type object (`type: object`), not {whole.get('type')!r}")
     _require_valid(whole)
-    _follow(whole, whole, ())
+    _follow(whole, whole, ("#",), ("#",))
+
+
+def unrolled(schema: Schema) -> dict[str, Any]:
+    """What a model is shown of a schema: itself, or if it is of a form that contains itself, that form once.
+
+    Where the form would begin again there is a word that says so, since models are not shown schemas without end. What
+    a model gives is held against the whole schema all the same.
+    """
+    if not _is_recursive(schema, schema, ("#",)):
+        return dict(schema)
+    return _inlined(schema, schema, ("#",))
+
+
+_NAMED = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
+"""Keywords whose value is a mapping of names, which are no keywords themselves."""
+_SAME_PLACE = frozenset({"allOf", "anyOf", "oneOf", "not", "if", "then", "else", "dependentSchemas"})
+"""Keywords that say more of a value, and not of a part of it."""
+_POINTERS = frozenset({"$ref", "$dynamicRef"})
+_DEFINED = frozenset({"$defs", "definitions"})
+"""What is defined counts where it is pointed at."""
+
+
+def _pointer(schema: Schema) -> str | None:
+    found = schema.get("$ref", schema.get("$dynamicRef"))
+    return found if isinstance(found, str) else None
+
+
+def _children(schema: Schema) -> Iterator[tuple[str, object]]:
+    """The schemas in a schema, each with its keyword."""
+    for key, value in schema.items():
+        if key in _DEFINED:
+            continue
+        if key in _NAMED and isinstance(value, Mapping):
+            yield from ((key, each) for each in cast("Schema", value).values())
+        elif isinstance(value, Sequence) and not isinstance(value, str):
+            yield from ((key, each) for each in cast("Sequence[object]", value))
+        else:
+            yield key, value
+
+
+def _is_recursive(node: object, whole: Schema, above: tuple[str, ...]) -> bool:
+    if not isinstance(node, Mapping):
+        return False
+    schema = cast("Schema", node)
+    if (pointer := _pointer(schema)) is not None and (
+        pointer in above or _is_recursive(_found(pointer, whole), whole, (*above, pointer))
+    ):
+        return True
+    return any(_is_recursive(child, whole, above) for _, child in _children(schema))
+
+
+def _inlined(node: Any, whole: Schema, above: tuple[str, ...], *, names: bool = False) -> Any:
+    if isinstance(node, list):
+        return [_inlined(each, whole, above) for each in cast("list[object]", node)]
+    if not isinstance(node, Mapping):
+        return node
+    schema = cast("Schema", node)
+    if names:
+        return {key: _inlined(each, whole, above) for key, each in schema.items()}
+    rest = {
+        key: _inlined(each, whole, above, names=key in _NAMED)
+        for key, each in schema.items()
+        if key not in _POINTERS | _DEFINED
+    }
+    if (pointer := _pointer(schema)) is None:
+        return rest
+    target: Any = _found(pointer, whole)
+    if pointer not in above:
+        return {**_inlined(target, whole, (*above, pointer)), **rest}
+    name = pointer.rpartition("/")[2].removeprefix("#") or target.get("title", "the whole result")
+    again: dict[str, Any] = {"type": target["type"]} if "type" in target else {}
+    return {**again, "description": f"Once more of the form of {name}, which contains itself.", **rest}
 
 
 def _require_valid(schema: Schema) -> None:
@@ -36,22 +108,19 @@ def _require_valid(schema: Schema) -> None:
         raise ConfigError(f"output_schema is not valid JSON Schema{at}: {why.message}") from why
 
 
-def _follow(node: object, whole: Schema, above: tuple[str, ...]) -> None:
-    """Go through `node`, and through what it points at."""
-    if isinstance(node, Mapping):
-        schema = cast("Schema", node)
-        pointer = schema.get("$ref", schema.get("$dynamicRef"))
-        if isinstance(pointer, str):
-            if pointer in above:
-                raise ConfigError(f"output_schema refers back to itself ({pointer!r}), which models are not asked for")
-            _follow(_found(pointer, whole), whole, (*above, pointer))
-        # What is defined counts where it is pointed at.
-        children: Iterator[object] = (value for key, value in schema.items() if key not in ("$defs", "definitions"))
-        for child in children:
-            _follow(child, whole, above)
-    elif isinstance(node, Sequence) and not isinstance(node, str):
-        for child in cast("Sequence[object]", node):
-            _follow(child, whole, above)
+def _follow(node: object, whole: Schema, above: tuple[str, ...], here: tuple[str, ...]) -> None:
+    """Go through `node`, and through what it points at; `here` are the pointers that have led to this very place."""
+    if not isinstance(node, Mapping):
+        return
+    schema = cast("Schema", node)
+    if (pointer := _pointer(schema)) is not None:
+        if pointer in here:
+            raise ConfigError(f"output_schema goes in circles: {pointer!r} is defined by itself alone")
+        target = _found(pointer, whole)
+        if pointer not in above:
+            _follow(target, whole, (*above, pointer), (*here, pointer))
+    for key, child in _children(schema):
+        _follow(child, whole, above, here if key in _SAME_PLACE else ())
 
 
 def _found(pointer: str, whole: Schema) -> object:

@@ -1,6 +1,7 @@
 """pydantic-ai's capabilities by name, without loading them."""
 
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any, cast
 
 from mcp_subagents.errors import ConfigError, did_you_mean
@@ -12,6 +13,14 @@ CAPABILITY_NAMES = frozenset(
     | {"WebSearch", "XSearch"}
 )
 """Those of pydantic-ai that a file can hold; a test compares them with its registry."""
+EXTRAS = {"WebFetch": "web", "WebSearch": "web"}
+"""What of mcp-subagents to install for those that have a local form, for models that cannot do it themselves."""
+_PACKAGES = {"WebFetch": ("bs4", "markdownify"), "WebSearch": ("ddgs",)}
+
+
+def lacks_packages(name: str) -> bool:
+    """Whether something is not installed that the local form of a capability needs."""
+    return any(find_spec(each) is None for each in _PACKAGES.get(name, ()))
 
 
 def named(entry: object, subagent: str) -> tuple[str, object]:

@@ -1,30 +1,38 @@
 """How a tool server is reached: over the pipes of a process of ours, or over HTTP."""
 
-from collections.abc import AsyncGenerator
+import sys
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TextIO
 
+import httpx2
 from fastmcp.client.transports import ClientTransport, SSETransport, StdioTransport, StreamableHttpTransport
 from pydantic_ai.mcp import MCPToolset
 
 from mcp_subagents.equipment.definitions import Expanded, ToolServerDefinition
 from mcp_subagents.equipment.last_words import LastWords
+from mcp_subagents.equipment.process_transport import ProcessTransport
 
-_PATIENCE = 60.0
-"""Seconds until a server must have answered for the first time; `npx` may have to download it."""
+_NEVER = 10.0**9
+"""Seconds. Whoever connects bounds that himself, once for all that belongs to it."""
 
 
 @asynccontextmanager
-async def connected(expanded: Expanded, words: LastWords) -> AsyncGenerator[MCPToolset[Any]]:
-    """The server, started if we start it, for as long as the block lasts. What we started is gone after it."""
+async def connected(
+    expanded: Expanded, words: LastWords, lost: Callable[[str], None]
+) -> AsyncGenerator[MCPToolset[Any]]:
+    """The server, started if we start it, for as long as the block lasts. What we started is gone after it.
+
+    If its process ends before that, `lost` is told how.
+    """
     definition = expanded.definition
     async with AsyncExitStack() as stack:
         sink = stack.enter_context(words.listening()) if definition.kind == "stdio" else None
         toolset = MCPToolset[Any](
-            _transport(definition, sink),
+            _transport(definition) if sink is None else _process(definition, sink, words, lost),
             id=definition.name,
             tool_error_behavior="failed",
-            init_timeout=_PATIENCE,
+            init_timeout=_NEVER,
             read_timeout=definition.timeout,
         )
         await stack.enter_async_context(toolset)
@@ -33,11 +41,18 @@ async def connected(expanded: Expanded, words: LastWords) -> AsyncGenerator[MCPT
         yield toolset
 
 
-def _transport(definition: ToolServerDefinition, stderr: TextIO | None) -> ClientTransport:
+def _transport(definition: ToolServerDefinition) -> ClientTransport:
     if definition.kind == "sse":
         return SSETransport(definition.url, headers=dict(definition.headers))
-    if definition.kind == "http":
-        return StreamableHttpTransport(definition.url, headers=dict(definition.headers))
+    return StreamableHttpTransport(definition.url, headers=dict(definition.headers))
+
+
+def _process(
+    definition: ToolServerDefinition, stderr: TextIO, words: LastWords, lost: Callable[[str], None]
+) -> ClientTransport:
+    if sys.platform != "win32":
+        return ProcessTransport(definition, stderr, words, lost)
+    # There the SDK's own puts the process into a job, which ends with us.
     return StdioTransport(
         definition.command,
         list(definition.args),
@@ -47,3 +62,8 @@ def _transport(definition: ToolServerDefinition, stderr: TextIO | None) -> Clien
         keep_alive=False,
         log_file=stderr,
     )
+
+
+def never_left(exc: BaseException) -> bool:
+    """Whether a call failed before anything of it was sent."""
+    return isinstance(exc, httpx2.ConnectError | httpx2.ConnectTimeout)

@@ -7,6 +7,7 @@ tree meanwhile. Elsewhere the path is resolved and compared, which leaves the mo
 
 import errno
 import os
+import re
 import secrets
 import stat
 from collections.abc import Generator, Iterator
@@ -64,16 +65,16 @@ class Spot:
 
     @contextmanager
     def entries(self) -> "Generator[Iterator[Entry]]":
-        """What is in the directory, in no order. Raises: `Refused`."""
+        """What is in the directory, in no order, but for files that are being written. Raises: `Refused`."""
         with in_words(self.shown):
             if self.directory is None:
                 with os.scandir(self.name) as found:
-                    yield (_entry(each) for each in found)
+                    yield (_entry(each) for each in found if not _UNFINISHED.fullmatch(each.name))
                 return
             descriptor = os.open(self.name, os.O_RDONLY | _DIRECTORY, dir_fd=self.directory)
             try:
                 with os.scandir(descriptor) as found:
-                    yield (_entry(each) for each in found)
+                    yield (_entry(each) for each in found if not _UNFINISHED.fullmatch(each.name))
             finally:
                 os.close(descriptor)
 
@@ -108,6 +109,10 @@ def _same(before: os.stat_result, now: os.stat_result | None) -> bool:
         return each.st_ino, each.st_size, each.st_mtime_ns
 
     return now is not None and mark(before) == mark(now)
+
+
+_UNFINISHED = re.compile(r"\.[0-9a-f]{16}\.tmp")
+"""What `replace` calls a file until it is whole."""
 
 
 def _entry(found: os.DirEntry[str]) -> Entry:

@@ -17,7 +17,7 @@ from mcp_subagents.equipment.capabilities import capabilities_of
 from mcp_subagents.equipment.context_files import context_of
 from mcp_subagents.equipment.definitions import closed, definitions_of
 from mcp_subagents.equipment.python_tools import python_tools_of
-from mcp_subagents.equipment.served_tools import ServedTools
+from mcp_subagents.equipment.served_tools import ServedTools, User
 from mcp_subagents.equipment.soundness import require_workspace, workspace_of
 from mcp_subagents.equipment.tool_lists import ToolLists
 from mcp_subagents.equipment.tool_servers import ToolServers
@@ -75,9 +75,9 @@ class Equipment:
 
     def kit(self, config: SubAgentConfig) -> Kit:
         """What the definition asks for. It starts nothing. Raises: `ConfigError`."""
-        toolsets: list[AbstractToolset[Any]] = [
-            ServedTools(each, self._servers) for each in definitions_of(config, self._shared, self._base)
-        ]
+        servers = definitions_of(config, self._shared, self._base)
+        user = User(config.get("name", ""), frozenset(each.key for each in servers))
+        toolsets: list[AbstractToolset[Any]] = [ServedTools(each, self._servers, user) for each in servers]
         toolsets += python_tools_of(config, allowed=self._allow_python_tools)
         capabilities = list(capabilities_of(config))
         instructions: list[str] = []

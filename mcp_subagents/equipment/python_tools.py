@@ -1,6 +1,6 @@
 """Tools from Python code, by import path."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from typing import Any, cast
 
@@ -8,8 +8,13 @@ from pydantic_ai import FunctionToolset, Tool
 from pydantic_ai.toolsets import AbstractToolset
 
 from mcp_subagents.config.subagent import SubAgentConfig
+from mcp_subagents.equipment.bounded_results import BoundedTools
 from mcp_subagents.equipment.soundness import not_allowed
+from mcp_subagents.equipment.tool_lists import ALWAYS_THERE
 from mcp_subagents.errors import ConfigError
+
+FILE_TOOLS = frozenset({"list_files", "read_file", "search_files", "write_file", "edit_file"})
+"""The tools of a workspace; a test compares them with what it has."""
 
 
 def python_tools_of(config: SubAgentConfig, *, allowed: bool) -> Sequence[AbstractToolset[Any]]:
@@ -17,7 +22,25 @@ def python_tools_of(config: SubAgentConfig, *, allowed: bool) -> Sequence[Abstra
     paths = config.get("python_tools") or []
     if paths and not allowed:
         raise ConfigError(not_allowed(config))
-    return [_toolset(_imported(path), path) for path in paths]
+    toolsets = {path: _toolset(_imported(path), path) for path in paths}
+    _require_distinct(config, toolsets)
+    return [BoundedTools(each) for each in toolsets.values()]
+
+
+def _require_distinct(config: SubAgentConfig, toolsets: Mapping[str, AbstractToolset[Any]]) -> None:
+    """No python tool has the name of one that the subagent has otherwise. Raises: `ConfigError`."""
+    taken = dict.fromkeys(ALWAYS_THERE, "a tool that every subagent may be given")
+    if config.get("workspace"):
+        taken |= dict.fromkeys(FILE_TOOLS, "a tool of its workspace")
+    for path, toolset in toolsets.items():
+        # Of another kind of toolset, the names are known only in a run.
+        for name in toolset.tools if isinstance(toolset, FunctionToolset) else ():
+            if name in taken:
+                raise ConfigError(
+                    f"The python tool {path!r} of {config.get('name', '')!r} is called {name!r}, and so is "
+                    f"{taken[name]}. Give it another name: Tool(function, name=...)."
+                )
+            taken[name] = f"the python tool {path!r}"
 
 
 def _imported(path: str) -> object:

@@ -29,9 +29,10 @@ def require_known(
     subagent: str, named: Iterable[str], existing: Iterable[str], *, known: frozenset[str] = ALWAYS_THERE
 ) -> None:
     """Every tool that is named without a wildcard exists. Raises: `ConfigError`."""
-    there = {*existing, *known}
-    missing = [name for name in named if not set(name) & set("*?[") and name not in there]
+    there = set(existing)
+    missing = [name for name in named if not set(name) & set("*?[") and name not in there | known]
     if missing:
+        # What is known but not given would be no help.
         wrong = "; ".join(f"{name!r} ({did_you_mean(name, there)})" for name in missing)
         raise ConfigError(f"The subagent {subagent!r} names tools that do not exist: {wrong}.")
 

@@ -1,10 +1,12 @@
 """The tool servers of a process: each started when it is first needed, and stopped with the engine."""
 
 import logging
+import math
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ import anyio.to_thread
 
 from mcp_subagents.equipment.definitions import Expanded, ToolServerDefinition, expand
 from mcp_subagents.equipment.last_words import LastWords
-from mcp_subagents.equipment.restarts import WITHIN, wait_before_start
+from mcp_subagents.equipment.restarts import WITHIN, seconds_to_start, wait_before_start
 from mcp_subagents.errors import ConfigError, ToolServerDown
 
 if TYPE_CHECKING:
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _CONNECTIONS = "mcp_subagents.equipment.connections"
+_PARTING = 1.0
+_PROBE = 5.0
+"""Seconds for a server to say what tools it has, when it is in doubt whether it still answers at all."""
 
 
 class Session:
@@ -30,13 +35,18 @@ class Session:
 
     def __init__(self, words: LastWords) -> None:
         self.words = words
-        self.is_lost = False
-        """Whether a call has found it dead."""
         self.failure: ToolServerDown | None = None
         """Why it did not come to life."""
         self.started = anyio.Event()
         """It lives, or has failed to."""
+        self.ending = ""
+        """How its process ended, if it did so before its time."""
+        self.is_doubtful = False
+        """Whether a call has given reason to ask if it still answers."""
+        self.calls = 0
+        """How many calls it has not answered yet."""
         self._toolset: MCPToolset[Any] | None = None
+        self._connections: Any = None
         self._over = anyio.Event()
         # Only we end it, in our own time: a task of somebody else that is cancelled must not, and a stop of the whole
         # process must leave it the moment it needs to end its child.
@@ -47,41 +57,81 @@ class Session:
         assert self._toolset is not None, "asked only of one that lives"
         return self._toolset
 
+    @property
+    def is_over(self) -> bool:
+        """Whether it is dead, or on its way to be."""
+        return self.failure is not None or self._over.is_set()
+
     async def is_alive(self) -> bool:
-        if self.failure is not None or self.is_lost or self._over.is_set():
+        """Whether it can be called. If that is in doubt, it is asked."""
+        if self.is_over:
             return False
-        if self.words.is_over:
-            # It has closed its standard error: dead, as a rule. Only an answer proves that it is not.
+        # It may have closed its standard error: dead, as a rule. Only an answer proves that it is not.
+        if not (self.is_doubtful or self.words.is_over):
+            return True
+        with anyio.move_on_after(_PROBE):
             try:
                 await self.toolset.client.list_tools()
             except Exception:
                 return False
-        return True
+            self.is_doubtful = False
+            return True
+        # Silent. But others wait for an answer of it, and it may be busy with that.
+        return self.calls > 0
+
+    @contextmanager
+    def calling(self) -> Generator[None]:
+        """Know of a call, for as long as the block lasts."""
+        self.calls += 1
+        try:
+            yield
+        finally:
+            self.calls -= 1
+
+    def never_left(self, exc: BaseException) -> bool:
+        """Whether a call that failed with this was never sent."""
+        return self._connections.never_left(exc)
+
+    async def ended(self) -> None:
+        """Wait until it is known how its process ended and what it said last, but not for ever."""
+        with anyio.move_on_after(_PARTING):
+            await self._over.wait()
+        await self.words.heard()
 
     def end(self) -> None:
         self._over.set()
         if self._toolset is None:
             self._scope.cancel()
 
+    def lose(self, how: str) -> None:
+        """Take note that its process has ended by itself."""
+        self.ending = how
+        self._over.set()
+
     async def live(self, expanded: Expanded) -> None:
         """Run the server until `end`; when this returns, its process is gone."""
-        name, failure = expanded.definition.name, None
+        name, seconds, failure = expanded.definition.name, seconds_to_start(expanded.definition.timeout), None
         try:
             with self._scope:
                 # In a thread, since it loads for most of a second, and nobody else should stand still.
-                connections: Any = await anyio.to_thread.run_sync(import_module, _CONNECTIONS)
-                async with connections.connected(expanded, self.words) as self._toolset:
+                connections = self._connections = await anyio.to_thread.run_sync(import_module, _CONNECTIONS)
+                self._scope.deadline = anyio.current_time() + seconds
+                async with connections.connected(expanded, self.words, self.lose) as self._toolset:
+                    self._scope.deadline = math.inf
                     self.started.set()
                     await self._over.wait()
         except Exception as exc:
             failure = exc
             if self.started.is_set():
-                self.is_lost = True
                 logger.info("tool server %s ended badly: %s", name, self.words.masked(str(exc)))
         if not self.started.is_set():
+            why = "we stop" if failure is None else self.words.masked(str(failure))
+            if failure is None and not self._over.is_set():
+                why = f"it did not answer within {seconds:g} seconds"
             with anyio.CancelScope(shield=True):
-                self.failure = await _explained(expanded.definition, failure, self.words)
+                self.failure = await _explained(expanded.definition, why, self)
             self.started.set()
+        self._over.set()
 
 
 class ToolServer:
@@ -96,7 +146,7 @@ class ToolServer:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.definition = definition
-        self._group = group
+        self.group = group
         self._env = env
         self._clock = clock
         self._session: Session | None = None
@@ -114,7 +164,9 @@ class ToolServer:
             session = self._session
             if session is None or (session.started.is_set() and not await session.is_alive()):
                 if session is not None and session.failure is None:
-                    logger.warning("tool server %s has stopped; it is started again", self.definition.name)
+                    logger.warning(
+                        "tool server %s has stopped or does not answer; it is started again", self.definition.name
+                    )
                 self.end()
                 session = self._session = self._start()
         await session.started.wait()
@@ -134,7 +186,7 @@ class ToolServer:
         self._starts = [*(at for at in self._starts if now - at < WITHIN), now]
         session = Session(LastWords(name, expanded.secrets))
         # In a task of its own: whoever needs the server first may be cancelled, and the server lives on.
-        self._group.start_soon(session.live, expanded, name=f"tool server {name}")
+        self.group.start_soon(session.live, expanded, name=f"tool server {name}")
         return session
 
     def end(self) -> None:
@@ -144,32 +196,39 @@ class ToolServer:
             self._session = None
 
 
-async def _explained(definition: ToolServerDefinition, exc: Exception | None, words: LastWords) -> ToolServerDown:
+async def _explained(definition: ToolServerDefinition, why: str, session: Session) -> ToolServerDown:
+    words = session.words
     await words.heard()
-    why = words.masked(str(exc)) if exc is not None else "we stop"
+    how = f" ({session.ending})" if session.ending else ""
     said = f"; it said: {words.text}" if words.text else ""
     where = words.masked(definition.command if definition.kind == "stdio" else definition.url)
     what = "could not be started" if definition.kind == "stdio" else "cannot be reached"
-    return ToolServerDown(definition.name, f"{what} ({where}): {why}{said}")
+    return ToolServerDown(definition.name, f"{what} ({where}): {why}{how}{said}")
 
 
 class ToolServers:
-    """All tool servers of an engine. Two subagents that define the same one share it."""
+    """All tool servers of a process. Two subagents that define the same one share it."""
 
     def __init__(self, env: Mapping[str, str] = os.environ) -> None:
         self._env = env
         self._servers: dict[str, ToolServer] = {}
-        self._group: anyio.abc.TaskGroup | None = None
+        self._groups: list[anyio.abc.TaskGroup] = []
+        """Of those for whom servers may run; a server is started in the group of the one who came first."""
+        self._runs = Counter[str]()
+        """How many runs there are that may call a server."""
+        self._wanted: dict[str, frozenset[str]] = {}
+        """The servers of each subagent, as it was when it last began a run."""
 
     @asynccontextmanager
     async def open(self, beside: Callable[[], Coroutine[Any, Any, None]]) -> AsyncGenerator[None]:
-        """Let servers be started for as long as the block lasts; when it has ended, none is left.
+        """Let servers be started for as long as the block lasts; when the last such block has ended, none is left.
 
-        `beside` is done meanwhile, and given up when the block ends.
+        `beside` is done meanwhile, and given up when the block ends. Of two blocks that overlap, the one that began
+        first takes the servers with it that were started meanwhile; the other starts them again when it needs them.
         """
         failure: BaseException | None = None
         async with anyio.create_task_group() as group:
-            self._group = group
+            self._groups.append(group)
             group.start_soon(beside)
             try:
                 yield
@@ -177,18 +236,36 @@ class ToolServers:
                 # Raised again outside, or the task group would wrap it.
                 failure = exc
             finally:
-                for server in self._servers.values():
-                    server.end()
-                self._servers.clear()
+                self._groups.remove(group)
+                self._end([key for key, server in self._servers.items() if server.group is group])
                 group.cancel_scope.cancel()
-        self._group = None
         if failure is not None:
             raise failure
 
     def server(self, definition: ToolServerDefinition) -> ToolServer:
         """The server of that definition, which is not started by this."""
-        if self._group is None:
+        if not self._groups:
             raise ConfigError("Tool servers run only as long as an engine does: open it with `run_engine`.")
         if definition.key not in self._servers:
-            self._servers[definition.key] = ToolServer(definition, self._group, env=self._env)
+            self._servers[definition.key] = ToolServer(definition, self._groups[0], env=self._env)
         return self._servers[definition.key]
+
+    def take(self, key: str, subagent: str, servers: frozenset[str]) -> None:
+        """Know of a run of `subagent`, whose definition now has these servers and which may call this one of them."""
+        self._runs[key] += 1
+        self._wanted[subagent] = servers
+        self._end_unwanted()
+
+    def leave(self, key: str) -> None:
+        """Know that such a run is over."""
+        self._runs[key] -= 1
+        self._end_unwanted()
+
+    def _end_unwanted(self) -> None:
+        """End the servers of definitions that have been replaced meanwhile, once no run goes on with them."""
+        wanted = frozenset[str]().union(*self._wanted.values())
+        self._end([key for key in self._servers if not self._runs[key] and key not in wanted])
+
+    def _end(self, keys: Sequence[str]) -> None:
+        for key in keys:
+            self._servers.pop(key).end()

@@ -13,13 +13,15 @@ from pydantic_ai.capabilities import CAPABILITY_TYPES, MCP, Thinking
 from pydantic_ai.messages import ToolCallPart
 
 from mcp_subagents import create_server
+from mcp_subagents.config.places import Inside
 from mcp_subagents.config.spec import SubAgentSpec
 from mcp_subagents.equipment.capabilities import capabilities_of
 from mcp_subagents.equipment.capability_names import CAPABILITY_NAMES
 from mcp_subagents.equipment.definitions import definitions_of
 from mcp_subagents.equipment.kits import Equipment
-from mcp_subagents.equipment.python_tools import python_tools_of
-from mcp_subagents.equipment.served_tools import tool_name
+from mcp_subagents.equipment.python_tools import FILE_TOOLS, python_tools_of
+from mcp_subagents.equipment.tool_names import tool_name
+from mcp_subagents.equipment.workspaces import file_tools
 from mcp_subagents.errors import ConfigError
 from mcp_subagents.testing import ScriptedModel
 
@@ -55,10 +57,9 @@ def test_a_capability_is_named_alone_or_with_its_settings():
         ("Telepathy of the third kind", "known: BatchModelRequests, Caching"),
         ({"Thinking": {"efort": "high"}}, "The capability Thinking of 'worker' does not take these settings"),
         ({"Thinking": {}, "Caching": {}}, "each is a name, or one name with its settings"),
-        ("WebFetch", "install mcp-subagents[web]"),
-        ("WebSearch", "install mcp-subagents[web]"),
+        ({"WebFetch": {"native": False, "local": False}}, "install mcp-subagents[web]"),
     ],
-    ids=["misspelt", "in another style", "unknown", "a wrong setting", "two at once", "no fetching", "no searching"],
+    ids=["misspelt", "in another style", "unknown", "a wrong setting", "two at once", "neither way of fetching"],
 )
 def test_a_capability_that_cannot_be_had_is_told_with_what_would_help(given: Any, told: str):
     with pytest.raises(ConfigError) as caught:
@@ -90,6 +91,34 @@ def test_python_code_that_is_no_tool_is_told_by_its_path(path: str, told: str):
     with pytest.raises(ConfigError) as caught:
         python_tools_of(worker(python_tools=[path]), allowed=True)
     assert told in str(caught.value)
+
+
+def read_file(path: str) -> str:
+    return path
+
+
+def ask_parent(question: str) -> str:
+    return question
+
+
+@pytest.mark.parametrize(
+    ("paths", "told"),
+    [
+        (["read_file"], "is called 'read_file', and so is a tool of its workspace. Give it another name"),
+        (["ask_parent"], "is called 'ask_parent', and so is a tool that every subagent may be given."),
+        (["double", "LIST"], "is called 'double', and so is the python tool 'test_equipment:double'."),
+    ],
+    ids=["a workspace's", "ours", "another's"],
+)
+def test_a_python_tool_with_the_name_of_another_tool_is_refused(paths: list[str], told: str, tmp_path: Path):
+    named = [f"test_equipment:{path}" for path in paths]
+    with pytest.raises(ConfigError) as caught:
+        python_tools_of(worker(python_tools=named, workspace=str(tmp_path)), allowed=True)
+    assert told in str(caught.value)
+
+
+def test_the_names_of_a_workspaces_tools_are_known(tmp_path: Path):
+    assert set(file_tools(Inside(tmp_path), read_only=False).tools) == FILE_TOOLS
 
 
 def test_a_broken_definition_keeps_the_server_from_starting_and_says_all_that_is_wrong(

@@ -75,7 +75,7 @@ async def test_a_server_elsewhere_is_reached_with_its_headers(kind: str, monkeyp
 
 
 async def test_a_server_that_is_gone_between_two_calls_is_told_to_the_model():
-    model = ScriptedModel(ToolCallPart("lookout__seen", {}), "one", ToolCallPart("lookout__seen", {}), "two")
+    model = ScriptedModel(ToolCallPart("lookout__seen", {}), "one", *[ToolCallPart("lookout__seen", {})] * 2, "two")
     async with served("http") as lookout:
         remote = {"url": lookout.url, "headers": {"X-Key": "k"}}
         async with at_work(worker(model=model, mcp_servers={"lookout": remote})) as engine:
@@ -83,7 +83,10 @@ async def test_a_server_that_is_gone_between_two_calls_is_told_to_the_model():
             await lookout.stop()
             task = await ended(engine)
     assert task.result == "two"
-    assert "The tool server 'lookout'" in str(returned(model)[0])
+    lost, unreached = returned(model)
+    assert lost.startswith("The connection to the tool server 'lookout' was lost during this call: it may or may not")
+    assert "The tool server 'lookout' cannot be reached" in unreached
+    assert unreached.endswith("The call was not made.")
 
 
 async def test_a_server_that_cannot_be_reached_fails_the_task_with_its_address():

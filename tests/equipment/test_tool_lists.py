@@ -3,8 +3,10 @@
 import logging
 from typing import Any
 
+import anyio
 import pytest
 from bench import BENCH, at_work, ended, returned, until, worker
+from pydantic_ai import FunctionToolset
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
@@ -51,6 +53,25 @@ def test_a_tool_is_allowed_by_the_lists(name: str, tools: list[str] | None, disa
 def test_a_tool_that_does_not_exist_is_told_with_the_nearest_one():
     with pytest.raises(ConfigError, match=r"'worker' names tools that do not exist: 'read_fiel' \(did you mean"):
         require_known("worker", ["read_fiel", "bench__*", "ask_parent"], ["read_file"])
+
+
+def test_the_tools_it_could_have_meant_are_those_it_has():
+    with pytest.raises(ConfigError) as caught:
+        require_known("worker", ["xyzzy", "task", "ask_parent"], ["read_file", "list_files"])
+    assert str(caught.value).endswith("names tools that do not exist: 'xyzzy' (known: list_files, read_file).")
+
+
+def double(number: int) -> int:
+    return 2 * number
+
+
+async def test_a_check_finds_two_tools_of_one_name():
+    toolsets = [FunctionToolset[Any]([double], id="one"), FunctionToolset[Any]([double], id="two")]
+    roster = Roster([worker(toolsets=toolsets)])
+    with anyio.fail_after(5):
+        async with roster.open():
+            with pytest.raises(ConfigError, match=r"The subagent 'worker' cannot work: .*conflicts.*'double'"):
+                await roster.check("worker")
 
 
 @pytest.mark.slow

@@ -6,13 +6,20 @@ import signal
 from pathlib import Path
 
 import anyio
+import anyio.abc
+import anyio.lowlevel
 import pytest
 from bench import BENCH, TOOLBENCH, at_work, ended, is_alive, returned, until, worker
 from pydantic_ai.messages import ToolCallPart
 
 from mcp_subagents.agents import Roster
 from mcp_subagents.delegation import Submission
-from mcp_subagents.equipment.restarts import MOST_STARTS, WITHIN, wait_before_start
+from mcp_subagents.engine import run_engine
+from mcp_subagents.equipment.definitions import definition_of
+from mcp_subagents.equipment.restarts import MOST_STARTS, WITHIN, seconds_to_start, wait_before_start
+from mcp_subagents.equipment.served_tools import ServedTools, User
+from mcp_subagents.equipment.tool_servers import ToolServers
+from mcp_subagents.store.memory import MemoryStore
 from mcp_subagents.testing import ScriptedModel
 from mcp_subagents.types import FailureType, TaskStatus
 
@@ -62,7 +69,7 @@ async def test_a_server_that_dies_in_a_call_is_told_to_the_model_and_started_aga
         task = await ended(engine)
     before, told, after = returned(model)
     assert (task.result, before == after) == ("went on", False)
-    assert "stopped during this call: it may or may not have taken effect" in told
+    assert "stopped during this call (ended by signal 9): it may or may not have taken effect" in told
     assert "the roof fell in; my token is [redacted]" in told
     assert notes.read_text(encoding="utf-8") == "died\n"
 
@@ -143,6 +150,61 @@ async def test_a_server_gets_no_keys_but_those_it_is_given(monkeypatch: pytest.M
     assert "BENCH_TOKEN" not in given
 
 
+async def test_two_engines_on_one_roster_share_servers_and_the_first_keeps_them():
+    pid = ToolCallPart("bench__pid", {})
+    model = ScriptedModel(pid, "one", pid, "two", pid, "three")
+    roster = Roster([worker(model=model, mcp_servers={"bench": BENCH})])
+    with anyio.fail_after(30):
+        async with run_engine(MemoryStore(), roster) as first:
+            await ended(first)
+            (process,) = returned(model)
+            async with run_engine(MemoryStore(), roster) as second:
+                await ended(second)
+                assert returned(model) == [process]
+            task = await ended(first)
+            assert (task.result, returned(model)) == ("three", [process])
+    assert not is_alive(process)
+
+
+async def test_the_engine_that_stays_starts_servers_again_that_went_with_the_one_that_left():
+    pid = ToolCallPart("bench__pid", {})
+    model = ScriptedModel(pid, "one", pid, "two")
+    roster = Roster([worker(model=model, mcp_servers={"bench": BENCH})])
+    left = anyio.Event()
+    with anyio.fail_after(30):
+        async with anyio.create_task_group() as group:
+
+            async def first(*, task_status: anyio.abc.TaskStatus[None]) -> None:
+                async with run_engine(MemoryStore(), roster) as engine:
+                    await ended(engine)
+                    task_status.started()
+                    await left.wait()
+
+            await group.start(first)
+            (process,) = returned(model)
+            async with run_engine(MemoryStore(), roster) as second:
+                left.set()
+                await until(lambda: not is_alive(process))
+                task = await ended(second)
+                (again,) = returned(model)
+                assert (task.result, is_alive(again), again == process) == ("two", True, False)
+
+
+async def test_a_server_whose_definition_was_replaced_is_ended_when_no_run_needs_it():
+    servers, before = ToolServers(), definition_of("bench", {**BENCH, "env": {"EDITION": "1"}})
+    after, kept = definition_of("bench", {**BENCH, "env": {"EDITION": "2"}}), definition_of("other", BENCH)
+    old = ServedTools(before, servers, User("worker", frozenset({before.key, kept.key})))
+    new = ServedTools(after, servers, User("worker", frozenset({after.key, kept.key})))
+    with anyio.fail_after(30):
+        async with servers.open(anyio.lowlevel.checkpoint):
+            async with old:
+                first, other = await servers.server(before).session(), await servers.server(kept).session()
+                async with new:
+                    second = await servers.server(after).session()
+                assert not first.is_over, "a run is still at work with it"
+            assert (first.is_over, second.is_over, other.is_over) == (True, False, False)
+
+
 async def test_an_error_of_a_tool_is_told_to_the_model_and_not_run_again():
     model = ScriptedModel(ToolCallPart("bench__fail", {}), ToolCallPart("bench__fail", {}), "so be it")
     async with at_work(worker(model=model, mcp_servers={"bench": BENCH})) as engine:
@@ -181,3 +243,8 @@ async def test_what_a_server_says_is_logged_without_its_secrets(tmp_path: Path, 
 )
 def test_a_server_is_started_so_many_times_within_a_while(starts: list[float], now: float, wait: float):
     assert wait_before_start(starts, now) == wait
+
+
+@pytest.mark.parametrize(("timeout", "seconds"), [(4.0, 4.0), (300.0, 60.0)], ids=["a short one", "a long one"])
+def test_a_server_comes_up_within_its_timeout_or_a_minute(timeout: float, seconds: float):
+    assert seconds_to_start(timeout) == seconds

@@ -3,7 +3,9 @@
 import os
 import socket
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -137,15 +139,25 @@ def test_what_cannot_be_done_is_told_in_words(house: House, tool: str, arguments
     assert told in str(caught.value)
 
 
+def in_time(act: Callable[[], str], pipe: Path) -> str:
+    """What `act` returns or raises; the test fails if it waits for the other end of `pipe`."""
+    with ThreadPoolExecutor(1) as threads:
+        done = threads.submit(act)
+        try:
+            return done.result(5)
+        except TimeoutError:
+            os.close(os.open(pipe, os.O_RDWR | os.O_NONBLOCK))  # so that the thread can end
+            pytest.fail("it waits for somebody at the other end of the pipe")
+
+
 def test_a_pipe_or_a_socket_is_refused_and_nobody_waits_for_it(house: House):
     os.mkfifo(house.path / "pipe")
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(os.path.relpath(house.path / "socket"))
         for name in ("pipe", "socket"):
-            with pytest.raises(Refused, match="not an ordinary file"):
-                house.reader.read_file(name)
-            with pytest.raises(Refused, match="not an ordinary file"):
-                house.writer.write_file(name, "x")
+            for act in (partial(house.reader.read_file, name), partial(house.writer.write_file, name, "x")):
+                with pytest.raises(Refused, match="not an ordinary file"):
+                    in_time(act, house.path / "pipe")
 
 
 def test_a_file_is_written_whole_and_keeps_its_mode(house: House):
@@ -155,6 +167,13 @@ def test_a_file_is_written_whole_and_keeps_its_mode(house: House):
     assert (house.path / "new/dir/x.sh").read_text(encoding="utf-8") == "two\n"
     assert (house.path / "new/dir/x.sh").stat().st_mode & 0o777 == 0o750
     assert [each.name for each in (house.path / "new/dir").iterdir()] == ["x.sh"]
+
+
+def test_a_file_that_is_being_written_is_not_listed_before_it_is_whole(house: House):
+    (house.path / "src" / ".0123456789abcdef.tmp").write_text("two, but not yet whole", encoding="utf-8")
+    assert house.reader.list_files("src") == "a.py\ndeep/\n[2 of 2 entries.]"
+    assert ".tmp" not in house.reader.list_files(".", "*")
+    assert ".tmp" not in house.reader.search_files("two")
 
 
 def test_an_edit_replaces_one_place_or_all(house: House):

@@ -6,6 +6,7 @@ It speaks the protocol by hand: a process that loads nothing starts in a moment.
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -64,8 +65,29 @@ def hang_harmless() -> str:
     return "harmless"
 
 
+def mumble() -> str:
+    """Write what is no message before the answer, some of it no text at all."""
+    os.write(1, b"starting up, token s3cret-of-the-bench\n\xff\xfe\n\n[]\n{}\n")
+    return "clear again"
+
+
+def flood() -> str:
+    return "a" + "z" * 3_000_000 + "b"
+
+
+def odd() -> str:
+    """A tool whose results nobody can read, see `called`."""
+    return ""
+
+
+def blurt() -> str:
+    """A tool whose answers are no answers, see `answer`."""
+    return ""
+
+
 TOOLS: dict[str, Callable[..., Any]] = {
-    each.__name__: each for each in (pid, environment, add, fail, note, die, mark, hang, hang_harmless)
+    each.__name__: each
+    for each in (pid, environment, add, fail, note, die, mark, hang, hang_harmless, mumble, flood, odd, blurt)
 }
 HINTS = {
     "pid": {"readOnlyHint": True},
@@ -84,6 +106,8 @@ def called(params: dict[str, Any]) -> dict[str, Any]:
         result = TOOLS[params["name"]](**params.get("arguments") or {})
     except ValueError as exc:
         return {"content": [{"type": "text", "text": str(exc)}], "isError": True}
+    if params["name"] == "odd":
+        return {"content": [{"type": "hologram"}]}
     text = {"type": "text", "text": json.dumps(result)}
     return {"content": [text], "structuredContent": {"result": result}}
 
@@ -97,6 +121,8 @@ def answer(message: dict[str, Any]) -> dict[str, Any]:
             return {"result": {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info}}
         case "tools/list":
             return {"result": {"tools": [listed(name) for name in TOOLS]}}
+        case "tools/call" if params["name"] == "blurt":
+            return {"result": "no object"}
         case "tools/call":
             return {"result": called(params)}
         case method:
@@ -112,6 +138,10 @@ def serve() -> None:
 
 
 if __name__ == "__main__":
+    if "--child" in sys.argv:
+        # It holds all pipes of its parent, and outlives it.
+        child = subprocess.Popen(["sleep", "3600"])
+        note(os.environ["BENCH_CHILD"], str(child.pid))
     if "--stubborn" in sys.argv:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     if "--mute" in sys.argv:
