@@ -181,7 +181,7 @@ class Budget:
         """Raises: `UsageLimitExceeded`, if a response was one too expensive."""
         most, cost = self._most_cost, usage.cost_usd
         if most is not None and cost is not None and cost > most:
-            raise pai.UsageLimitExceeded(f"The cost of ${cost:.4f} exceeds the limit of ${most:.2f}")
+            raise pai.UsageLimitExceeded(f"The cost of ${cost:.4f} exceeds the limit of {_amount('cost_usd', most)}")
 
     async def time_limits(self, record: TaskRecord) -> Sequence[TimeLimit]:
         """How long the run may take: by the task's own limit, which those below it share, and by those above it."""

@@ -4,6 +4,7 @@ Errors of models and of other services are judged by the table in `verdicts`; wh
 """
 
 import asyncio
+import re
 import traceback
 from collections.abc import Iterator
 from dataclasses import replace
@@ -90,10 +91,25 @@ def _longest_wait(faults: list[Fault]) -> float | None:
     return max((fault.retry_after for fault in faults if fault.retry_after is not None), default=None)
 
 
+_LIMITED = {
+    "request": "model requests",
+    "tool_calls": "tool calls",
+    "input_tokens": "input tokens",
+    "output_tokens": "output tokens",
+    "total_tokens": "tokens",
+}
+_LIMIT = re.compile(
+    rf"(?:The next (?:request|tool call\(s\)) would exceed|Exceeded) the ({'|'.join(_LIMITED)})_limit of ([\d.]+)"
+)
+"""How pydantic-ai says it, to developers."""
+
+
 @_judge.register
 def _limit(exc: pai.UsageLimitExceeded) -> Fault:
     # What follows is the library's hint to developers.
-    text = exc.message.split(". Consider raising", 1)[0]
+    text = exc.message.split(". Consider raising", 1)[0].rstrip(".")
+    if found := _LIMIT.match(text):
+        text = f"at most {float(found[2]):,g} {_LIMITED[found[1]]}"
     return Fault(
         failure_type=FailureType.LIMIT,
         message=f"A usage limit was reached: {brief(text)}.",

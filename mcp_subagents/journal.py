@@ -81,25 +81,27 @@ class ToolJournal:
         if call.tool_call_id in self.answers:
             return self.answers[call.tool_call_id]
         if (done := self.finished.get(key)) is not None:
-            outcome = _replay(done)
             ctx.usage.tool_calls += 1  # counted when it ran, but that count was lost with the attempt
-            return outcome
+            return _replay(done)
         if tool_def.kind != "function" or (tool_def.metadata or {}).get("asks_parent"):
             return await handler(args)
         if key in self.started and not _may_run_again(tool_def):
+            ctx.usage.tool_calls += 1
             await self._record(EntryKind.TOOL_RESULT, call, outcome="failed", value=INTERRUPTED)
             raise ToolFailed(INTERRUPTED)
         self.started.setdefault(key, self.now())
         await self._record(EntryKind.TOOL_STARTED, call)
-        return await self._run(call, args, handler)
+        return await self._run(ctx, call, args, handler)
 
-    async def _run(self, call: ToolCallPart, args: Any, handler: Any) -> Any:
+    async def _run(self, ctx: RunContext[Any], call: ToolCallPart, args: Any, handler: Any) -> Any:
         try:
             result = await handler(args)
         except (pai.ToolRetryError, ModelRetry) as exc:
+            ctx.usage.tool_calls += 1  # pydantic-ai counts those that succeed; a limit is for all that are made
             await self._record(EntryKind.TOOL_RESULT, call, outcome="retry", value=str(exc))
             raise
         except (pai.ToolFailedError, ToolFailed) as exc:
+            ctx.usage.tool_calls += 1
             await self._record(EntryKind.TOOL_RESULT, call, outcome="failed", value=str(exc))
             raise
         except (SystemExit, GeneratorExit) as exc:

@@ -233,6 +233,13 @@ ROWS = [
         "Ask for a smaller piece of the work, or have the limit raised.",
     ),
     told(
+        "a limit in the library's words",
+        pai.UsageLimitExceeded("The next tool call(s) would exceed the tool_calls_limit of 4.0 (tool_calls=6)."),
+        FailureType.LIMIT,
+        "A usage limit was reached: at most 4 tool calls.",
+        "Ask for a smaller piece of the work, or have the limit raised.",
+    ),
+    told(
         "too many at once",
         pai.ConcurrencyLimitExceeded(SECRET),
         FailureType.LIMIT,

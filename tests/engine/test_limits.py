@@ -6,7 +6,7 @@ from decimal import Decimal
 import anyio
 import pytest
 from office import SETTINGS, at_work, delegate, outcome, subagent
-from pydantic_ai import Agent
+from pydantic_ai import Agent, ModelRetry, Tool, ToolFailed
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
@@ -51,6 +51,21 @@ async def test_a_limit_ends_the_task_with_its_partial_results(
     assert (done.failure.failure_type, done.failure.partial_results) == (FailureType.LIMIT, partial)
     assert done.usage is not None
     assert done.usage.requests == 2
+
+
+@pytest.mark.parametrize("kind", [ToolFailed, ModelRetry])
+async def test_calls_that_fail_count_as_well(store: Store, kind: type[Exception]):
+    def step() -> str:
+        raise kind("no such file")
+
+    lines: list[Line] = [turn(number) for number in range(1, 9)]
+    worker = subagent(*lines, tools=[Tool(step, max_retries=20)], limits={"tool_calls": 3})
+    async with at_work(store, worker) as engine:
+        done = await outcome(engine, await delegate(engine))
+    assert done.failure is not None
+    assert done.failure.message == "A usage limit was reached: at most 3 tool calls."
+    assert done.usage is not None
+    assert (done.turns, done.usage.tool_calls) == (4, 3)
 
 
 async def test_a_limit_holds_over_all_attempts_of_a_task(store: Store):
