@@ -49,6 +49,8 @@ from mcp_subagents.testing import (
     rate_limited,
 )
 
+pytestmark = pytest.mark.slow
+
 FOX = Text("The quick brown fox jumps over the lazy dog.")
 
 on_both_wires = pytest.mark.parametrize("wire", ["openai", "anthropic"])
@@ -494,7 +496,6 @@ async def test_nothing_is_left_of_a_gateway_after_its_block():
         probe.connect(("127.0.0.1", int(gateway.url.rpartition(":")[2])))
 
 
-@pytest.mark.slow
 async def test_importing_the_testing_tools_imports_no_provider():
     code = "import sys, mcp_subagents.testing; sys.exit(bool({'openai', 'anthropic'} & sys.modules.keys()))"
     await anyio.run_process([sys.executable, "-c", code])

@@ -34,6 +34,8 @@ from mcp_subagents.testing import (
     rate_limited,
 )
 
+pytestmark = pytest.mark.slow
+
 KEY = "sk-proj-Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4z"
 LONG = Text("The quick brown fox jumps over the lazy dog.")
 AT_ONCE = RetryConfig(initial_delay=0.0)

@@ -156,7 +156,9 @@ async def test_a_child_gets_what_is_left_of_its_parents_money(store: Store):
     assert "Step 1.\n\nStep 2." in done.failure.partial_results
     [child] = await store.select(Query(parent_id=task_id))
     assert child.handle.failure is not None
-    assert child.handle.failure.message == "A usage limit was reached: The cost of $0.3000 exceeds the limit of $0.2000."
+    assert (
+        child.handle.failure.message == "A usage limit was reached: The cost of $0.3000 exceeds the limit of $0.2000."
+    )
 
 
 @pytest.mark.parametrize("own", [None, 60.0], ids=["without one of its own", "with a longer one"])
