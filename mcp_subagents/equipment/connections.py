@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, TextIO
 
-import httpx2
 from fastmcp.client.transports import ClientTransport, SSETransport, StdioTransport, StreamableHttpTransport
 from pydantic_ai.mcp import MCPToolset
 
@@ -62,8 +61,3 @@ def _process(
         keep_alive=False,
         log_file=stderr,
     )
-
-
-def never_left(exc: BaseException) -> bool:
-    """Whether a call failed before anything of it was sent."""
-    return isinstance(exc, httpx2.ConnectError | httpx2.ConnectTimeout)

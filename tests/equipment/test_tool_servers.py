@@ -156,10 +156,10 @@ async def test_two_engines_on_one_roster_share_servers_and_the_first_keeps_them(
     roster = Roster([worker(model=model, mcp_servers={"bench": BENCH})])
     with anyio.fail_after(30):
         async with run_engine(MemoryStore(), roster) as first:
-            await ended(first)
-            (process,) = returned(model)
             async with run_engine(MemoryStore(), roster) as second:
                 await ended(second)
+                (process,) = returned(model)
+                await ended(first)
                 assert returned(model) == [process]
             task = await ended(first)
             assert (task.result, returned(model)) == ("three", [process])
