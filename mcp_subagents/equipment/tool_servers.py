@@ -100,7 +100,7 @@ class Session:
 
     def lose(self, how: str) -> None:
         """Take note that its process has ended by itself."""
-        self.ending = how
+        self.ending = self.ending or how
         self._over.set()
 
     async def live(self, expanded: Expanded) -> None:

@@ -96,7 +96,7 @@ async def test_a_server_that_does_not_start_fails_the_task_with_its_cause():
     assert task.failure is not None
     assert (task.status, task.failure.failure_type) == (TaskStatus.FAILED, FailureType.PERMANENT)
     assert "The tool server 'bench' could not be started" in task.failure.message
-    assert "no licence found" in task.failure.message
+    assert "(exit code 1); it said: no licence found" in task.failure.message
 
 
 async def test_a_command_that_does_not_exist_fails_the_task_with_its_cause():
