@@ -3,14 +3,14 @@
 import sys
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, TextIO
+from typing import Any
 
-import httpx2
 from fastmcp.client.transports import ClientTransport, SSETransport, StdioTransport, StreamableHttpTransport
 from pydantic_ai.mcp import MCPToolset
 
 from mcp_subagents.equipment.definitions import Expanded, ToolServerDefinition
 from mcp_subagents.equipment.last_words import LastWords
+from mcp_subagents.equipment.process_groups import running
 from mcp_subagents.equipment.process_transport import ProcessTransport
 
 _NEVER = 10.0**9
@@ -27,43 +27,30 @@ async def connected(
     """
     definition = expanded.definition
     async with AsyncExitStack() as stack:
-        sink = stack.enter_context(words.listening()) if definition.kind == "stdio" else None
         toolset = MCPToolset[Any](
-            _transport(definition) if sink is None else _process(definition, sink, words, lost),
+            await _transport(definition, words, lost, stack),
             id=definition.name,
             tool_error_behavior="failed",
             init_timeout=_NEVER,
             read_timeout=definition.timeout,
         )
         await stack.enter_async_context(toolset)
-        if sink is not None:
-            sink.close()  # the process has its own copy, whose end tells of its death
         yield toolset
 
 
-def _transport(definition: ToolServerDefinition) -> ClientTransport:
+async def _transport(
+    definition: ToolServerDefinition, words: LastWords, lost: Callable[[str], None], stack: AsyncExitStack
+) -> ClientTransport:
     if definition.kind == "sse":
         return SSETransport(definition.url, headers=dict(definition.headers))
-    return StreamableHttpTransport(definition.url, headers=dict(definition.headers))
-
-
-def _process(
-    definition: ToolServerDefinition, stderr: TextIO, words: LastWords, lost: Callable[[str], None]
-) -> ClientTransport:
-    if sys.platform != "win32":
-        return ProcessTransport(definition, stderr, words, lost)
-    # There the SDK's own puts the process into a job, which ends with us.
-    return StdioTransport(
-        definition.command,
-        list(definition.args),
-        # The SDK adds PATH, HOME and the like, and nothing else of ours: no provider's key.
-        env=dict(definition.env),
-        cwd=definition.cwd,
-        keep_alive=False,
-        log_file=stderr,
-    )
-
-
-def never_left(exc: BaseException) -> bool:
-    """Whether a call failed before anything of it was sent."""
-    return isinstance(exc, httpx2.ConnectError | httpx2.ConnectTimeout)
+    if definition.kind == "http":
+        return StreamableHttpTransport(definition.url, headers=dict(definition.headers))
+    stderr = stack.enter_context(words.listening())
+    command, env = [definition.command, *definition.args], dict(definition.env)
+    if sys.platform == "win32":
+        # The SDK's own puts the process into a job, which ends with us.
+        return StdioTransport(command[0], command[1:], env=env, cwd=definition.cwd, keep_alive=False, log_file=stderr)
+    # Here and not in the transport: the client has no more patience than a few seconds when that is to end.
+    process = await stack.enter_async_context(running(command, env=env, cwd=definition.cwd, stderr=stderr))
+    stderr.close()  # the process has its own copy, whose end tells of its death
+    return ProcessTransport(definition.name, process, words, lost)

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.abc
@@ -12,9 +12,8 @@ from fastmcp.client.transports import ClientTransport
 from fastmcp.client.transports.base import TransportOptions
 from mcp.shared.message import SessionMessage
 
-from mcp_subagents.equipment.definitions import ToolServerDefinition
 from mcp_subagents.equipment.last_words import LastWords
-from mcp_subagents.equipment.process_groups import death, running
+from mcp_subagents.equipment.process_groups import death
 from mcp_subagents.equipment.server_lines import LONGEST_LINE, Lines, LineTooLong, NoMessage, message_on
 
 if TYPE_CHECKING:
@@ -32,13 +31,11 @@ Outgoing = MemoryObjectReceiveStream[SessionMessage]
 
 
 class ProcessTransport(ClientTransport):
-    """Starts the process of a tool server when it is connected to, and ends it after that."""
+    """Speaks with a tool server over the pipes of its process, which others start and end."""
 
-    def __init__(
-        self, definition: ToolServerDefinition, stderr: TextIO, words: LastWords, lost: Callable[[str], None]
-    ) -> None:
-        self._definition = definition
-        self._stderr = stderr
+    def __init__(self, name: str, process: anyio.abc.Process, words: LastWords, lost: Callable[[str], None]) -> None:
+        self._name = name
+        self._process = process
         self._words = words
         self._lost = lost
         self._complaints = 0
@@ -51,35 +48,30 @@ class ProcessTransport(ClientTransport):
         options = transport_options or TransportOptions()
         to_session, from_server = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         from_session, to_server = anyio.create_memory_object_stream[SessionMessage](0)
-        command = [self._definition.command, *self._definition.args]
-        env, cwd = dict(self._definition.env), self._definition.cwd
         with to_session, from_server, from_session, to_server:
-            async with (
-                running(command, env=env, cwd=cwd, stderr=self._stderr) as process,
-                anyio.create_task_group() as group,
-            ):
-                group.start_soon(self._listen, process, to_session)
-                group.start_soon(self._speak, process, to_server, to_session)
+            async with anyio.create_task_group() as group:
+                group.start_soon(self._listen, to_session)
+                group.start_soon(self._speak, to_server, to_session)
                 try:
                     async with options.session_class(from_server, from_session, **session_kwargs) as session:
                         yield session
                 finally:
                     group.cancel_scope.cancel()
 
-    async def _listen(self, process: anyio.abc.Process, to_session: Incoming) -> None:
+    async def _listen(self, to_session: Incoming) -> None:
         """Pass on what the server says, until it has nothing more to say or is dead."""
         how = "it closed its standard output"
         async with to_session, anyio.create_task_group() as group:
 
             async def read() -> None:
-                await self._read(process, to_session)
+                await self._read(to_session)
                 with anyio.move_on_after(_LATE):
                     await watched.wait()
                 group.cancel_scope.cancel()
 
             async def watch() -> None:
                 nonlocal how
-                code = await death(process)
+                code = await death(self._process)
                 how = f"exit code {code}" if code >= 0 else f"ended by signal {-code}"
                 watched.set()
                 await anyio.sleep(_LATE)
@@ -91,12 +83,12 @@ class ProcessTransport(ClientTransport):
         # Last, so that the session sees its end first, and fails what it waits for.
         self._lost(how)
 
-    async def _read(self, process: anyio.abc.Process, to_session: Incoming) -> None:
-        assert process.stdout is not None
+    async def _read(self, to_session: Incoming) -> None:
+        assert self._process.stdout is not None
         lines = Lines()
         try:
             while True:
-                for line in lines.feed(await process.stdout.receive()):
+                for line in lines.feed(await self._process.stdout.receive()):
                     match message_on(line):
                         case NoMessage() as wrong:
                             self._complain(wrong.text)
@@ -107,7 +99,7 @@ class ProcessTransport(ClientTransport):
         except LineTooLong:
             logger.warning(
                 "tool server %s has written a line of more than %d bytes; it is ended",
-                self._definition.name,
+                self._name,
                 LONGEST_LINE,
             )
         except (anyio.EndOfStream, anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
@@ -120,20 +112,22 @@ class ProcessTransport(ClientTransport):
         logger.log(
             level,
             "tool server %s wrote a line to its standard output that is no message, and was not heeded%s: %s",
-            self._definition.name,
+            self._name,
             more,
             self._words.masked(text[: 10 * _SHOWN])[:_SHOWN],
         )
 
-    async def _speak(self, process: anyio.abc.Process, to_server: Outgoing, to_session: Incoming) -> None:
-        assert process.stdin is not None
+    async def _speak(self, to_server: Outgoing, to_session: Incoming) -> None:
+        assert self._process.stdin is not None
         async with to_server:
             async for each in to_server:
                 data = each.message.model_dump_json(by_alias=True, exclude_unset=True)
                 try:
-                    await process.stdin.send(f"{data}\n".encode())
+                    await self._process.stdin.send(f"{data}\n".encode())
                 except (anyio.ClosedResourceError, anyio.BrokenResourceError, OSError):
-                    # If it lives and does not listen, nothing that waits for an answer will get one.
+                    # Dead, as a rule, which is noticed elsewhere. If it lives and does not listen, nothing that waits
+                    # for an answer will get one.
+                    await anyio.sleep(2 * _LATE)
                     await to_session.aclose()
                     self._lost("it closed its standard input")
                     return

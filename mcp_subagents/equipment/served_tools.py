@@ -127,8 +127,6 @@ class ServedTools(AbstractToolset[Any]):
         session.is_doubtful = True
         if code == _TIMED_OUT:
             return f"{server} did not answer within {self._definition.timeout:g} seconds: {_MAY_HAVE_HAPPENED}"
-        if session.never_left(exc):
-            return f"{server} cannot be reached ({brief(said)}). The call was not made."
         if await session.is_alive():
             # A code of that kind may be the server's own; and what else there is went wrong between it and us.
             return (

@@ -46,7 +46,6 @@ class Session:
         self.calls = 0
         """How many calls it has not answered yet."""
         self._toolset: MCPToolset[Any] | None = None
-        self._connections: Any = None
         self._over = anyio.Event()
         # Only we end it, in our own time: a task of somebody else that is cancelled must not, and a stop of the whole
         # process must leave it the moment it needs to end its child.
@@ -88,10 +87,6 @@ class Session:
         finally:
             self.calls -= 1
 
-    def never_left(self, exc: BaseException) -> bool:
-        """Whether a call that failed with this was never sent."""
-        return self._connections.never_left(exc)
-
     async def ended(self) -> None:
         """Wait until it is known how its process ended and what it said last, but not for ever."""
         with anyio.move_on_after(_PARTING):
@@ -105,7 +100,7 @@ class Session:
 
     def lose(self, how: str) -> None:
         """Take note that its process has ended by itself."""
-        self.ending = how
+        self.ending = self.ending or how
         self._over.set()
 
     async def live(self, expanded: Expanded) -> None:
@@ -114,7 +109,7 @@ class Session:
         try:
             with self._scope:
                 # In a thread, since it loads for most of a second, and nobody else should stand still.
-                connections = self._connections = await anyio.to_thread.run_sync(import_module, _CONNECTIONS)
+                connections: Any = await anyio.to_thread.run_sync(import_module, _CONNECTIONS)
                 self._scope.deadline = anyio.current_time() + seconds
                 async with connections.connected(expanded, self.words, self.lose) as self._toolset:
                     self._scope.deadline = math.inf

@@ -121,10 +121,15 @@ async def test_a_call_that_takes_too_long_is_told_and_a_server_that_hangs_is_sta
     )
 
 
-async def test_a_server_that_does_not_answer_fails_the_task_after_one_timeout(tmp_path: Path):
-    mute = {"command": BENCH["command"], "args": [TOOLBENCH, "--mute", str(tmp_path / "pid")], "timeout": 1}
-    async with at_work(worker("never", mcp_servers={"bench": mute}), seconds=10) as engine:
+@pytest.mark.parametrize("flags", [[], ["--stubborn"]], ids=["at once", "only when it is killed"])
+async def test_a_server_that_does_not_answer_is_ended_and_fails_the_task_after_one_timeout(
+    tmp_path: Path, flags: list[str]
+):
+    mark = tmp_path / "pid"
+    mute = {"command": BENCH["command"], "args": [TOOLBENCH, *flags, "--mute", str(mark)], "timeout": 1}
+    async with at_work(worker("never", mcp_servers={"bench": mute}), seconds=15) as engine:
         task = await ended(engine)
+        assert not is_alive(int(mark.read_text(encoding="utf-8")))
     assert task.failure is not None
     assert task.status is TaskStatus.FAILED
     assert "'bench' could not be started" in task.failure.message

@@ -96,7 +96,7 @@ async def test_a_server_that_does_not_start_fails_the_task_with_its_cause():
     assert task.failure is not None
     assert (task.status, task.failure.failure_type) == (TaskStatus.FAILED, FailureType.PERMANENT)
     assert "The tool server 'bench' could not be started" in task.failure.message
-    assert "no licence found" in task.failure.message
+    assert "(exit code 1); it said: no licence found" in task.failure.message
 
 
 async def test_a_command_that_does_not_exist_fails_the_task_with_its_cause():
@@ -156,10 +156,10 @@ async def test_two_engines_on_one_roster_share_servers_and_the_first_keeps_them(
     roster = Roster([worker(model=model, mcp_servers={"bench": BENCH})])
     with anyio.fail_after(30):
         async with run_engine(MemoryStore(), roster) as first:
-            await ended(first)
-            (process,) = returned(model)
             async with run_engine(MemoryStore(), roster) as second:
                 await ended(second)
+                (process,) = returned(model)
+                await ended(first)
                 assert returned(model) == [process]
             task = await ended(first)
             assert (task.result, returned(model)) == ("three", [process])

@@ -23,6 +23,7 @@ pytest.importorskip("ddgs")
 
 CHAT = "openai-chat:gpt-4o-mini"
 CLAUDE = "anthropic:claude-haiku-5-5"
+LOCAL = ("pydantic_ai.common_tools.web_fetch", "pydantic_ai.common_tools.duckduckgo")
 PAGE = b"<html><head><title>Planets</title></head><body><h1>Mars</h1><p>It is <b>red</b>.</p></body></html>"
 
 
@@ -61,7 +62,7 @@ def told(gateway: Gateway) -> str:
 
 
 def without_packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("bs4", "markdownify", "ddgs"):
+    for name in ("bs4", "markdownify", "ddgs", *LOCAL):
         monkeypatch.setitem(sys.modules, name, None)  # type: ignore[arg-type]  # how Python itself bars an import
 
 
