@@ -146,3 +146,14 @@ OPENCODE = Dialect(
 
 GENERIC = Dialect(name="agents", required=("description",), keys=CLAUDE.keys)
 """`.agents/agents`: nobody's own, written like Claude Code's; the file may give the name."""
+
+DIALECTS: Mapping[str, Dialect] = {
+    "agents": GENERIC,
+    "claude": CLAUDE,
+    "codex": CODEX,
+    "copilot": COPILOT,
+    "cursor": CURSOR,
+    "gemini": GEMINI,
+    "opencode": OPENCODE,
+}
+"""By the words with which people say whose a file is."""

@@ -117,7 +117,6 @@ def read_agents(places: Sequence[Folder], ground: Ground, *, taken: Iterable[str
     `ground` says what the operator allows; where a file stands, its folder knows.
     """
     holders: dict[str, str] = {alike(name): f"{name!r} in the configuration" for name in taken}
-    names: dict[str, str] = {alike(name): name for name in taken}
     found: list[AgentFile] = []
     for folder in places:
         here = replace(ground, project=folder.project, is_trusted=folder.is_trusted)
@@ -130,9 +129,16 @@ def read_agents(places: Sequence[Folder], ground: Ground, *, taken: Iterable[str
                 file = replace(file, spec=None, notes=(), left_out=f"{holder} has that name and comes first")
             elif file.spec is not None:
                 holders[alike(file.spec.name)] = str(path)
-                names[alike(file.spec.name)] = file.spec.name
             found.append(file)
-    return tuple(_introduced(file, names) for file in found)
+    return tuple(found)
+
+
+def introduce(files: Iterable[AgentFile], others: Iterable[str]) -> tuple[AgentFile, ...]:
+    """`files` that know each other and the `others`: each may delegate only to those who are there."""
+    read = tuple(files)
+    names = [*others, *(file.spec.name for file in read if file.spec is not None)]
+    known = {alike(name): name for name in reversed(names)}
+    return tuple(_introduced(file, known) for file in read)
 
 
 def read_path(path: Path, dialect: Dialect | None, ground: Ground) -> AgentFile:
