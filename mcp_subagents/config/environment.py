@@ -1,6 +1,7 @@
 """How the command is configured: the environment over a file over the defaults."""
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -208,14 +209,14 @@ def _asked(flags: Sequence[str], said: FileConfig, file: Path | None, wrong: lis
         base = file.parent if file is not None else Path()
         return None if said.agents is None else tuple(beside(base, each) for each in said.agents)
     named = tuple(beside(Path(), each) for each in flags)
-    wrong += [f"--agents: there is no folder {str(each)!r}" for each in named if not each.is_dir()]
+    wrong += [f"--agents: there is no folder {str(each)!r}" for each in named if not os.path.isdir(each)]
     return named
 
 
 def _choose(named: str | Path | None, places: Sequence[Path]) -> Path | None:
     if named:
         return Path(named).expanduser()  # an app starts us without a shell
-    return next((place for place in places if place.is_file()), None)
+    return next((place for place in places if os.path.isfile(place)), None)  # also where nobody may look
 
 
 def patience_in(env: Mapping[str, str]) -> float | None:

@@ -1,5 +1,6 @@
 """What a configuration file says: read whole or not at all, with everything that is wrong told at once."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -236,7 +237,7 @@ class _Reader:
         if not isinstance(value, list):
             return
         for number, each in enumerate(cast("list[object]", value)):
-            if isinstance(each, str) and not beside(self._path.parent, each).is_dir():
+            if isinstance(each, str) and not os.path.isdir(beside(self._path.parent, each)):
                 self._note(("agents", number), f"there is no folder {each!r}")
 
     def _note(self, place: Place, what: str) -> None:
