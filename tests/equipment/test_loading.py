@@ -78,7 +78,7 @@ def test_a_file_that_breaks_keeps_its_subagent_and_those_who_delegate_to_it(proj
 
 def test_a_broken_file_gives_way_to_another_that_is_called_like_it(project: Path):
     write(project / "subagents.yaml", "agents: auto")
-    path = write(project / ".claude/agents/b.md", AGENT.format("code-reviewer", "Read"))
+    path = write(project / ".claude/agents/b.md", AGENT.format("Code_Reviewer", "Read"))
     first = loader().load()
     write(path, "---\nname: [\n---\n")
     write(project / "subagents.yaml", "agents: auto\nsubagents: [{name: Code Reviewer}]")

@@ -138,7 +138,7 @@ subagents:
     limits: {requsts: 1}
     workspace: nowhere
     context_files: [nope.md]
-    mcp_servers: [fuor, three]
+    mcp_servers: [fuor, three, one]
     subagents: [bb]
   - name: b
     effort: 3
