@@ -315,7 +315,7 @@ BROKEN: dict[str, tuple[Dialect, str, str]] = {
     "a name that is none": (CLAUDE, "---\nname: 3\ndescription: a\n---\n", ":2: name: must be text, not 3"),
     "an unusable name": (COPILOT, '---\nname: "a\\nb"\n---\n', ":2: name: a name is one line of printable text"),
     "tools of a wrong type": (COPILOT, "---\ntools: {a: [}\n---\n", ":2: not valid YAML"),
-    "a number among tools": (COPILOT, "---\ntools: [1]\n---\n", ":2: tools: must be a list of names, not a list"),
+    "a number among tools": (COPILOT, "---\ntools: [1]\n---\n", ":2: tools[0]: must be text, not 1"),
     "turns in words": (
         CLAUDE,
         "---\nname: a\ndescription: b\nmaxTurns: many\n---\n",
@@ -531,7 +531,98 @@ def test_every_provider_is_one_of_pydantic_ai():
     ],
 )
 def test_tools_of_servers_go_by_many_names(name: str, ours: str | None):
-    assert served(name, ["github", "github_enterprise"]) == ours
+    found = served(name, ["github", "github_enterprise"])
+    assert (found and found[1]) == ours
+
+
+@pytest.mark.parametrize(
+    ("name", "found"),
+    [
+        ("mcp__my.server__find", ("my.server", "my_server__find")),
+        ("mcp__my_server__find", ("my.server", "my_server__find")),
+        ("my.server/get.user", ("my.server", "my_server__get_user")),
+        ("mcp__my.server", ("my.server", "my_server__*")),
+        (f"my.server/{'x' * 60}", ("my.server", f"my_server__{'x' * 44}*")),
+    ],
+)
+def test_a_tool_of_a_server_with_odd_characters_is_named_as_it_is_called(name: str, found: tuple[str, str]):
+    assert served(name, ["my.server"]) == found
+
+
+DENIED: dict[str, tuple[Dialect, str, dict[str, Any] | set[str]]] = {
+    "all by a rule": (OPENCODE, 'permission: {"*": deny}', {}),
+    "all in a word": (OPENCODE, "permission: deny", {}),
+    "all in the older form": (OPENCODE, 'tools: {"*": false}', {}),
+    "all but some": (OPENCODE, 'permission: {"*": deny, webfetch: allow}', {"capabilities": ["WebFetch"]}),
+    "all, after some": (OPENCODE, 'permission: {webfetch: allow, "*": deny}', {}),
+    "all of a list": (
+        CLAUDE,
+        "name: a\ntools: Read, WebFetch, mcp__my.server__find, Agent(b), AskUserQuestion\ndisallowedTools: '*'",
+        {"can_ask_questions": False},
+    ),
+    "some by a pattern": (CLAUDE, "name: a\ntools: WebFetch, WebSearch\ndisallowedTools: 'Web*'", {}),
+    "nothing": (OPENCODE, "permission: allow", {"workspace"}),
+    "what is never granted": (OPENCODE, "permission: {edit: deny, bash: deny}", {"workspace"}),
+}
+
+
+@pytest.mark.parametrize("case", DENIED)
+def test_what_a_file_denies_its_subagent_does_not_get(case: str, tmp_path: Path):
+    dialect, header, has = DENIED[case]
+    ground = Ground(project=tmp_path, servers=frozenset({"my.server"}))
+    spec = read_agent(f"---\ndescription: x\n{header}\n---\n", Path("a.md"), dialect, ground).spec
+    assert spec is not None
+    given = {
+        key: value for key, value in spec.to_config().items() if key not in ("name", "description", "instructions")
+    }
+    assert (given if isinstance(has, dict) else set(given)) == has
+
+
+def test_a_file_that_denies_everything_is_not_said_to_get_something(tmp_path: Path):
+    text = "---\nname: a\ndescription: b\ndisallowedTools: '*'\n---\n"
+    assert read_agent(text, Path("a.md"), CLAUDE, Ground(project=tmp_path)).told() == []
+
+
+def test_a_denial_that_is_taken_more_widely_is_told(tmp_path: Path):
+    text = "---\nname: a\ndescription: b\ndisallowedTools: Read(./secrets/**)\n---\n"
+    file = read_agent(text, Path("a.md"), CLAUDE, Ground(project=tmp_path))
+    assert file.told()[-1] == (
+        "a.md:4: disallowedTools: Read(./secrets/**): rules for single paths and addresses are not known here; "
+        "it is denied"
+    )
+
+
+@pytest.mark.parametrize(
+    ("dialect", "header"), [(OPENCODE, "hidden: true"), (COPILOT, "user-invocable: false")], ids=["OpenCode", "VS Code"]
+)
+def test_what_a_file_says_about_menus_is_told(dialect: Dialect, header: str, tmp_path: Path):
+    file = read_agent(f"---\ndescription: x\n{header}\n---\n", Path("a.md"), dialect, Ground(project=tmp_path))
+    assert file.spec is not None
+    told = f"a.md:3: {header.split(':')[0]}: not honoured: it is about the menus of its app; here every subagent"
+    assert any(line.startswith(told) for line in file.told())
+
+
+def test_a_folder_that_is_a_link_out_of_the_project_is_not_read(project: Path, home: Path):
+    put(home / "elsewhere/evil.md", AGENT.format("evil"))
+    (project / ".agents/agents/guide.md").unlink()
+    folder = project / ".agents/agents"
+    folder.rmdir()
+    folder.symlink_to(home / "elsewhere")
+    config = load(None, {})
+    assert "evil" not in [each.name for each in config.subagents]
+    assert file_of(config, folder).told() == [f"{folder}: it is a link to a folder outside the project"]
+    # Who names it means it.
+    assert [each.name for each in load(None, {}, agents=[".agents/agents"]).subagents] == ["evil"]
+
+
+def test_a_folder_of_which_nobody_can_tell_whether_it_is_there_is_told(project: Path):
+    (project / ".codex/agents/tests.toml").unlink()
+    (project / ".codex/agents").rmdir()
+    (project / ".codex").rmdir()
+    # As an unreadable folder is for everybody but root: nothing in it can be looked at.
+    (project / ".codex").symlink_to(project / ".codex")
+    [told] = [line for file in load(None, {}).agent_files if file.wrong for line in file.told()]
+    assert told.startswith(f"{project}/.codex/agents: it cannot be read: ")
 
 
 def test_a_misspelt_key_is_told_with_the_right_one(tmp_path: Path):

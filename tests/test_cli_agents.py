@@ -45,6 +45,67 @@ def test_list_shows_what_a_server_would_have(project: Path, capsys: pytest.Captu
     ]
 
 
+def test_list_marks_what_cannot_work_and_says_why(project: Path, capsys: pytest.CaptureFixture[str]):
+    file = (
+        "agents: auto\nmcp_servers: {issues: {command: x, args: ['${UNSET_TOKEN}']}, odd: {command: no-such-program}}\n"
+    )
+    put(project / "subagents.yaml", file + "subagents: [{name: a, mcp_servers: [odd]}]")
+    broken = put(project / ".claude/agents/b.md", AGENT.format("b").replace("Read", "mcp__issues__find"))
+    assert main(["agents", "list"]) == 0
+    why = (
+        "tools: the tool server 'issues' needs the environment variable UNSET_TOKEN, which is not set. Set it where "
+        "mcp-subagents is started, or give a default: ${UNSET_TOKEN:-...}"
+    )
+    doubt = "there is no command 'no-such-program' here; until there is one, tasks that need it fail"
+    assert tuple(capsys.readouterr()) == (
+        f"a  (test, subagents.yaml)\nb  (cannot work, {broken})\n    4: {why}\n",
+        f"mcp-subagents: warning: subagents.yaml:2: mcp_servers.odd.command: {doubt}\n",
+    )
+    assert main(["agents", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)[1] == {
+        **{"name": "b", "description": "", "model": None, "source": str(broken)},
+        "mistakes": [f"{broken}:4: {why}"],
+    }
+    assert main(["agents", "check"]) == 2
+    assert f"warning: subagents.yaml:2: mcp_servers.odd.command: {doubt}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("command", [["list"], ["show", "a"], ["check"], ["import", "a.md"]], ids=" ".join)
+def test_a_file_that_a_server_refuses_is_refused_by_all(
+    command: list[str], project: Path, capsys: pytest.CaptureFixture[str]
+):
+    put(project / "subagents.yaml", "subagents:\n- name: a\n  subagents: [reseacher]\n- name: researcher\n")
+    # Which nobody has asked for, so that it is no subagent of a server.
+    put(project / ".claude/agents/reseacher.md", AGENT.format("reseacher"))
+    told = "subagents.yaml:3: subagents[0].subagents[0]: there is no subagent 'reseacher' to delegate to"
+    assert main(["agents", *command]) == 2
+    assert capsys.readouterr().err == f"mcp-subagents: {told}; did you mean 'researcher'?\n"
+
+
+def test_check_counts_every_file(project: Path, capsys: pytest.CaptureFixture[str]):
+    for name, text in {"a": AGENT.format("a"), "b": AGENT.format("A"), "c": "---\n"}.items():
+        put(project / f".claude/agents/{name}.md", text)
+    assert main(["agents", "check", "--agents", "auto"]) == 2
+    assert capsys.readouterr().out.splitlines()[-1] == "3 agent files: 1 used, 1 with mistakes, 1 left out, 0 notes."
+
+
+def test_import_can_be_told_whose_a_file_is(project: Path, capsys: pytest.CaptureFixture[str]):
+    path = put(project / "auditor.md", "---\nname: a\ndescription: b\nmax_turns: 7\ntimeout_mins: 2\n---\nLook.\n")
+    assert main(["agents", "import", str(path)]) == 0
+    assert "limits" not in capsys.readouterr().out
+    assert main(["agents", "import", str(path), "--dialect", "gemini"]) == 0
+    out, err = capsys.readouterr()
+    assert yaml.safe_load(out)["subagents"][0]["limits"] == {"requests": 7, "seconds": 120}
+    assert "unknown key" not in err
+
+
+def test_import_says_what_keeps_it_from_working(project: Path, capsys: pytest.CaptureFixture[str]):
+    put(project / "subagents.yaml", "mcp_servers: {issues: {command: x, args: ['${UNSET_TOKEN}']}}")
+    path = put(project / "a.md", AGENT.format("a").replace("Read", "mcp__issues__find"))
+    assert main(["agents", "import", str(path)]) == 0
+    assert f"it cannot work yet: {path}:4: tools: the tool server 'issues' needs" in capsys.readouterr().err
+
+
 def test_list_says_so_if_there_is_nothing(project: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["agents", "list"]) == 0
     assert capsys.readouterr().out.startswith("There is only general-purpose: no file names a subagent.")
@@ -69,6 +130,7 @@ def test_check_finds_what_is_not_honoured_and_is_content(project: Path, capsys: 
                 "line": 4,
             }
         ],
+        "warnings": [],
         "left_out": [],
         "subagents": [{"name": "b", "description": "Helps.", "model": "test", "source": str(path)}],
     }
@@ -78,7 +140,9 @@ def test_check_fails_for_what_names_something_that_is_not_there(project: Path, c
     put(project / "subagents.yaml", "agents: auto\nmcp_servers: {issues: {command: x, args: ['${UNSET_TOKEN}']}}")
     path = put(project / ".claude/agents/b.md", AGENT.format("b").replace("Read", "mcp__issues__find"))
     assert main(["agents", "check"]) == 2
-    assert capsys.readouterr().out.startswith(f"{path}: The tool server 'issues' needs the environment variable UNSET_")
+    assert capsys.readouterr().out.startswith(
+        f"{path}:4: tools: the tool server 'issues' needs the environment variable UNSET_TOKEN"
+    )
     put(project / "subagents.yaml", "subagents: [{name: a, mcp_servers: [issues]}]")
     assert main(["agents", "check"]) == 2
     assert "'issues'" in capsys.readouterr().err
@@ -132,7 +196,10 @@ def test_check_fails_for_a_broken_configuration(project: Path, capsys: pytest.Ca
     assert main(["agents", "check"]) == 2
     assert tuple(capsys.readouterr()) == ("", f"mcp-subagents: {told}\n")
     assert main(["agents", "check", "--json"]) == 2
-    assert json.loads(capsys.readouterr().out) == {"mistakes": [told], "notes": [], "subagents": []}
+    assert json.loads(capsys.readouterr().out) == {
+        **{"mistakes": [told], "notes": [], "warnings": []},
+        **{"left_out": [], "subagents": []},
+    }
 
 
 def test_a_folder_that_is_not_there_is_a_mistake(project: Path, capsys: pytest.CaptureFixture[str]):

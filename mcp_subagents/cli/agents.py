@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,13 @@ import yaml
 from mcp_subagents.cli.arguments import add_json, add_sources
 from mcp_subagents.cli.rehearsing import missing_tools
 from mcp_subagents.config.agent_files import AgentFile, Ground, read_path
+from mcp_subagents.config.agent_files.dialects import DIALECTS
 from mcp_subagents.config.agent_files.folders import ground_of
-from mcp_subagents.config.environment import ServerConfig, load, project_of
+from mcp_subagents.config.environment import ServerConfig, examine, project_of
 from mcp_subagents.config.mistakes import Mistake
 from mcp_subagents.config.roster import alike
 from mcp_subagents.config.spec import SubAgentSpec
-from mcp_subagents.equipment.sound_files import sound
+from mcp_subagents.equipment.sound_files import judge, sound
 from mcp_subagents.errors import ConfigError, UnknownSubagent
 from mcp_subagents.texts import first_line, plain
 
@@ -48,7 +49,7 @@ def parser() -> argparse.ArgumentParser:
     )
     actions = command.add_subparsers(dest="action", required=True, metavar="list|check|show|import")
     told = {
-        "list": "list the subagents",
+        "list": "list the subagents, and the agent files that cannot be used",
         "check": "say what is wrong with agent files, and what in them is not honoured",
         "show": "show one subagent as YAML",
         "import": "print the YAML that does what an agent file does",
@@ -65,6 +66,11 @@ def parser() -> argparse.ArgumentParser:
             action.add_argument("name", metavar="NAME", help="the subagent; its case does not matter")
         if name == "import":
             action.add_argument("path", metavar="PATH", help="the agent file")
+            action.add_argument(
+                "--dialect",
+                choices=sorted(DIALECTS),
+                help="whose way of writing it is; by default its folder and its name tell",
+            )
     return command
 
 
@@ -72,14 +78,14 @@ def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     """Do what was asked for, and return the exit code. Raises: `ConfigError`, `UnknownSubagent`."""
     if arguments.action == "check":
         return _check(arguments, env)
-    config = load(arguments.config, env, agents=arguments.agents)
+    config = sound(examine(arguments.config, env, agents=arguments.agents), env)
     match arguments.action:
         case "list":
             return _list(config, as_json=arguments.json)
         case "show":
             return _show(config, arguments.name, as_json=arguments.json)
         case _:
-            return _import(config, Path(arguments.path), as_json=arguments.json)
+            return _import(config, env, arguments)
 
 
 def _sources(config: ServerConfig) -> dict[str, str]:
@@ -90,17 +96,29 @@ def _sources(config: ServerConfig) -> dict[str, str]:
 
 def _list(config: ServerConfig, *, as_json: bool) -> int:
     sources = _sources(config)
+    broken = [file for file in config.agent_files if file.wrong]
     if as_json:
-        _print_json([_summary(spec, config, sources[spec.name]) for spec in config.subagents])
+        found = [_summary(spec, config, sources[spec.name]) for spec in config.subagents]
+        _print_json([*found, *(_left_out(file) for file in broken)])
         return FINE
     for spec in config.subagents:
         model = spec.model or config.model or "no model yet"
         print(f"{plain(spec.name)}  ({plain(model)}, {plain(sources[spec.name])})")
         if purpose := first_line(spec.description):
             print(f"    {purpose if len(purpose) <= _LONGEST_PURPOSE else purpose[: _LONGEST_PURPOSE - 1] + '…'}")
+    for file in broken:
+        print(f"{plain(file.name)}  (cannot work, {plain(str(file.path))})")
+        for each in file.wrong:
+            print(f"    {each.told_of('').removeprefix(':').strip()}")
     if not config.subagents:
         print("There is only general-purpose: no file names a subagent. `mcp-subagents agents check` looks for some.")
+    _print_remarks(config)
     return FINE
+
+
+def _left_out(file: AgentFile) -> dict[str, Any]:
+    wrong = [each.told_of(file.path) for each in file.wrong]
+    return {"name": file.name, "description": "", "model": None, "source": str(file.path), "mistakes": wrong}
 
 
 def _summary(spec: SubAgentSpec, config: ServerConfig, source: str) -> dict[str, Any]:
@@ -114,39 +132,55 @@ def _summary(spec: SubAgentSpec, config: ServerConfig, source: str) -> dict[str,
 
 def _check(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     try:
-        config = load(arguments.config, env, agents=arguments.agents)
-        asked = bool(config.agent_folders)
-        if not asked:
-            config = load(arguments.config, env, agents=["auto"])
-        config = sound(config, env)
+        config, asked = _with_agents(arguments, env)
     except ConfigError as wrong:
         if not arguments.json:
             raise
-        _print_json({"mistakes": str(wrong).splitlines(), "notes": [], "subagents": []})
+        nothing: dict[str, list[str]] = {key: [] for key in ("notes", "warnings", "left_out", "subagents")}
+        _print_json({"mistakes": str(wrong).splitlines(), **nothing})
         return MISTAKES
-    files = config.agent_files
-    broken = sum(bool(file.wrong) for file in files)
     trouble: Mapping[str, Mistake] = missing_tools(config) if arguments.tools else {}
-    code = MISTAKES if broken or trouble else FINE
+    code = MISTAKES if trouble or any(file.wrong for file in config.agent_files) else FINE
     if arguments.json:
         _print_json(_findings(config, trouble))
         return code
-    sources = _sources(config)
-    for name, what in trouble.items():
-        print(what.told_of(f"{sources[name]}: {name}"))
-    for file in files:
-        for line in file.told():
-            print(line)
-    notes = sum(len(file.notes) for file in files)
-    print(
-        f"{_count(len(files), 'agent file')}: {sum(file.spec is not None for file in files)} used, "
-        f"{broken} with mistakes, {_count(notes, 'note')}."
-    )
+    _print_findings(config, trouble)
     if not asked:
         print("No configuration asks for them yet: `agents: auto` in subagents.yaml does, or --agents auto.")
     if arguments.tools:
         print(f"{_count(len(config.subagents), 'subagent')}: {len(trouble)} cannot work.")
     return code
+
+
+def _with_agents(arguments: argparse.Namespace, env: Mapping[str, str]) -> tuple[ServerConfig, bool]:
+    """The configuration with agent files, also if nobody has asked for them, and whether somebody has.
+
+    Raises:
+        ConfigError: a server would refuse it.
+    """
+    config = sound(examine(arguments.config, env, agents=arguments.agents), env)
+    if config.agent_folders:
+        return config, True
+    return sound(examine(arguments.config, env, agents=["auto"]), env), False
+
+
+def _print_findings(config: ServerConfig, trouble: Mapping[str, Mistake]) -> None:
+    sources, files = _sources(config), config.agent_files
+    for name, what in trouble.items():
+        print(what.told_of(f"{sources[name]}: {name}"))
+    for file in files:
+        for line in file.told():
+            print(line)
+    for line in config.remarks:
+        print(f"warning: {line}")
+    left_out = sum(bool(file.left_out) for file in files)
+    counts = [
+        f"{sum(file.spec is not None for file in files)} used",
+        f"{sum(bool(file.wrong) for file in files)} with mistakes",
+        *([f"{left_out} left out"] if left_out else []),
+        _count(sum(len(file.notes) for file in files), "note"),
+    ]
+    print(f"{_count(len(files), 'agent file')}: {', '.join(counts)}.")
 
 
 def _findings(config: ServerConfig, trouble: Mapping[str, Mistake]) -> dict[str, Any]:
@@ -158,6 +192,7 @@ def _findings(config: ServerConfig, trouble: Mapping[str, Mistake]) -> dict[str,
             *({**_finding(sources[name], what), "subagent": name} for name, what in trouble.items()),
         ],
         "notes": [_finding(file.path, each) for file in files for each in file.notes],
+        "warnings": list(config.remarks),
         "left_out": [{"file": str(file.path), "what": file.left_out} for file in files if file.left_out],
         "subagents": [_summary(spec, config, sources[spec.name]) for spec in config.subagents],
     }
@@ -183,20 +218,29 @@ def _show(config: ServerConfig, name: str, *, as_json: bool) -> int:
     return FINE
 
 
-def _import(config: ServerConfig, path: Path, *, as_json: bool) -> int:
+def _import(config: ServerConfig, env: Mapping[str, str], arguments: argparse.Namespace) -> int:
+    path = Path(arguments.path)
     allowed = Ground(
         project=project_of(config.file), servers=frozenset(config.mcp_servers), limits=config.settings.limits
     )
     dialect, ground = ground_of(path, allowed)
-    file = read_path(path, dialect, ground)
+    file = read_path(path, DIALECTS[arguments.dialect] if arguments.dialect else dialect, ground)
     if file.spec is None:
         raise ConfigError("\n".join(file.told()))
-    if as_json:
+    if arguments.json:
         _print_json({"subagents": [file.spec.to_config()]})
     else:
         print(as_yaml([file.spec]), end="")
     _print_notes(file)
+    judged = judge(replace(config, subagents=(file.spec,), agent_files=(file,), reading=None), env)
+    for each in judged.agent_files[0].wrong:
+        print(f"mcp-subagents: it cannot work yet: {each.told_of(path)}", file=sys.stderr)
     return FINE
+
+
+def _print_remarks(config: ServerConfig) -> None:
+    for line in config.remarks:
+        print(f"mcp-subagents: warning: {line}", file=sys.stderr)
 
 
 def _print_notes(file: AgentFile) -> None:

@@ -15,7 +15,7 @@ from mcp_subagents.cli.printing import INTERRUPTED, politely, print_json, print_
 from mcp_subagents.cli.prompting import somebody_is_there
 from mcp_subagents.cli.screens import Screen, ScreenLog, screen_here
 from mcp_subagents.cli.task_tables import document
-from mcp_subagents.config.environment import ServerConfig, load
+from mcp_subagents.config.environment import ServerConfig, examine
 from mcp_subagents.config.providers import why_no_model
 from mcp_subagents.config.roster import alike, by_name, without_model
 from mcp_subagents.config.subagent import SubAgentConfig
@@ -91,7 +91,7 @@ def parser() -> argparse.ArgumentParser:
 
 def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     """Delegate it, and leave with the exit code. Raises: `SubagentsError`."""
-    config = sound(load(arguments.config, env, store=arguments.store, agents=arguments.agents), env)
+    config = sound(examine(arguments.config, env, store=arguments.store, agents=arguments.agents), env)
     description = (sys.stdin.read() if arguments.task == "-" else arguments.task).strip()
     if not description:
         raise SubagentsError("The task is empty: say what the subagent is to do.")

@@ -15,11 +15,12 @@ import anyio
 from mcp_subagents.cli.arguments import DEFAULT_HOST, DEFAULT_PORT, LISTENERS
 from mcp_subagents.cli.exporting import exporting
 from mcp_subagents.config.admission import Admission
-from mcp_subagents.config.environment import ServerConfig, load
+from mcp_subagents.config.environment import ServerConfig, examine
 from mcp_subagents.config.live import LiveRoster
 from mcp_subagents.config.providers import why_no_model
-from mcp_subagents.equipment.sound_files import sound, sound_beside
+from mcp_subagents.equipment.loading import Loader
 from mcp_subagents.errors import ConfigError
+from mcp_subagents.prompts import GENERAL_PURPOSE
 from mcp_subagents.redact import redact
 from mcp_subagents.stopping import leave, until_stopped
 
@@ -56,13 +57,15 @@ def prepare(arguments: argparse.Namespace, env: Mapping[str, str]) -> Prepared:
         ConfigError: the configuration is broken.
     """
     _log_to_stderr(arguments.log_level)
-    read = partial(load, arguments.config, env, store=arguments.store, agents=arguments.agents)
-    config = sound(read(), env)
+    read = partial(examine, arguments.config, env, store=arguments.store, agents=arguments.agents)
+    loader = Loader(read=read, env=env, otherwise=GENERAL_PURPOSE)
+    loaded = loader.load()
+    config = loaded.config
     listening = _listening(arguments, config)
     # After the configuration, whose mistakes are told the sooner.
-    from mcp_subagents.server import GENERAL_PURPOSE, DeliverySettings, create_server
+    from mcp_subagents.server import DeliverySettings, create_server
 
-    roster = LiveRoster(config, lambda: sound_beside(read(), config, env), otherwise=GENERAL_PURPOSE)
+    roster = LiveRoster(loaded, loader.again)
     server = create_server(
         roster,
         default_model=config.model,
@@ -74,6 +77,8 @@ def prepare(arguments: argparse.Namespace, env: Mapping[str, str]) -> Prepared:
         folder=config.folder,
     )
     tell_of(config.agent_files)
+    for line in config.remarks:
+        logger.warning("%s", line)
     if config.lacks_model:
         logger.warning("%s", why_no_model(env))
     return Prepared(server, listening, roster, config.exports_traces)

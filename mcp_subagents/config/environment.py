@@ -1,6 +1,7 @@
 """How the command is configured: the environment over a file over the defaults."""
 
 import math
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from platformdirs import user_config_path
 
 from mcp_subagents.config.admission import Admission, admission_in
-from mcp_subagents.config.files import FileConfig, read_file
+from mcp_subagents.config.files import FileConfig, Reading, reading_of
 from mcp_subagents.config.limits import EngineSettings, Limits
 from mcp_subagents.config.places import beside
 from mcp_subagents.config.providers import default_model
@@ -36,7 +37,7 @@ class ServerConfig:
     sync_patience: float | None = None
     """Seconds that a call may last."""
     exports_traces: bool = False
-    """What all tasks together may cost in a day."""
+    """Whether traces of tasks are sent away."""
     mcp_servers: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
     """MCP servers that subagents pick by name."""
     allow_python_tools: bool = False
@@ -50,6 +51,28 @@ class ServerConfig:
     """What became of the agent files that were asked for."""
     agent_folders: "tuple[Folder, ...]" = ()
     """Where agent files were looked for."""
+    reading: Reading | None = field(default=None, compare=False, repr=False)
+    """What there is to say about the file, and where in it."""
+    wrong: tuple[str, ...] = ()
+    """What is wrong with the environment and the options, a line each."""
+    remarks: tuple[str, ...] = ()
+    """What may keep subagents from working, and may be as it should be; a line each."""
+
+    @property
+    def mistakes(self) -> tuple[str, ...]:
+        """All that is known to be wrong, a line each."""
+        in_file = () if self.reading is None else self.reading.wrong
+        return (*(each.told_of(self.file) for each in in_file), *self.wrong)
+
+    @property
+    def own(self) -> tuple[SubAgentSpec, ...]:
+        """The subagents of the file itself."""
+        return self.subagents[: len(self.subagents) - sum(file.spec is not None for file in self.agent_files)]
+
+    def with_files(self, files: "tuple[AgentFile, ...]") -> "ServerConfig":
+        """The same with other agent files."""
+        specs = (*self.own, *(file.spec for file in files if file.spec is not None))
+        return replace(self, subagents=specs, agent_files=files)
 
     @property
     def folder(self) -> Path:
@@ -83,11 +106,30 @@ def load(
     Raises:
         ConfigError: something is wrong; the message has a line for everything that is.
     """
+    config = examine(path, env, store=store, agents=agents, places=places)
+    if config.mistakes:
+        raise ConfigError("\n".join(config.mistakes))
+    return config if not config.agent_files else introduced(config)
+
+
+def examine(
+    path: str | Path | None,
+    env: Mapping[str, str],
+    *,
+    store: str | None = None,
+    agents: Sequence[str] = (),
+    places: Sequence[Path] | None = None,
+) -> ServerConfig:
+    """The same with everything that is wrong in it, for those who have more to find; subagents do not know each other.
+
+    What is wrong is left out, so that what is right can be judged further. It is not to be used.
+    """
     # Built without being validated: there is nothing in it, and that takes a while.
-    said, wrong = FileConfig.model_construct(), list[str]()
+    reading, wrong = None, list[str]()
     found = _choose(path or env.get("MCP_SUBAGENTS_CONFIG"), usual_places() if places is None else places)
     if found is not None:
-        said, wrong = read_file(found)
+        reading = reading_of(found)
+    said = FileConfig.model_construct() if reading is None else reading.said
     patience, admission = None, Admission()
     try:
         patience = patience_in(env)
@@ -100,8 +142,6 @@ def load(
     traces = _traces(env.get("MCP_SUBAGENTS_TELEMETRY"), wrong)
     kept = _kept(store, env.get("MCP_SUBAGENTS_STORE"), wrong) or said.store
     asked = _asked(agents, said, found, wrong)
-    if wrong:
-        raise ConfigError("\n".join(wrong))
     looked_at, files = _agents(asked, said, project_of(found))
     return ServerConfig(
         subagents=(*said.subagents, *(file.spec for file in files if file.spec is not None)),
@@ -119,7 +159,16 @@ def load(
         file=found,
         agent_files=files,
         agent_folders=looked_at,
+        reading=reading,
+        wrong=tuple(wrong),
     )
+
+
+def introduced(config: ServerConfig) -> ServerConfig:
+    """`config`, in which agent files name those that they may delegate to as they are called; strangers are noted."""
+    from mcp_subagents.config.agent_files import introduce
+
+    return config.with_files(introduce(config.agent_files, [spec.name for spec in config.own]))
 
 
 def project_of(file: Path | None) -> Path:
@@ -142,8 +191,15 @@ def _agents(
     from mcp_subagents.config.agent_files import Ground, folders, read_agents
 
     places = tuple(folders(asked, project=project, home=Path.home()))
-    ground = Ground(project=project, servers=frozenset(said.mcp_servers or ()), limits=Limits.of(said.limits))
+    ground = Ground(project=project, servers=frozenset(said.mcp_servers or ()), limits=_limits(said))
     return places, read_agents(places, ground, taken=[each.name for each in said.subagents])
+
+
+def _limits(said: FileConfig) -> Limits:
+    try:
+        return Limits.of(said.limits)
+    except ConfigError:
+        return Limits()  # a mistake, told by the file
 
 
 def _asked(flags: Sequence[str], said: FileConfig, file: Path | None, wrong: list[str]) -> _Asked | None:
@@ -153,14 +209,14 @@ def _asked(flags: Sequence[str], said: FileConfig, file: Path | None, wrong: lis
         base = file.parent if file is not None else Path()
         return None if said.agents is None else tuple(beside(base, each) for each in said.agents)
     named = tuple(beside(Path(), each) for each in flags)
-    wrong += [f"--agents: there is no folder {str(each)!r}" for each in named if not each.is_dir()]
+    wrong += [f"--agents: there is no folder {str(each)!r}" for each in named if not os.path.isdir(each)]
     return named
 
 
 def _choose(named: str | Path | None, places: Sequence[Path]) -> Path | None:
     if named:
         return Path(named).expanduser()  # an app starts us without a shell
-    return next((place for place in places if place.is_file()), None)
+    return next((place for place in places if os.path.isfile(place)), None)  # also where nobody may look
 
 
 def patience_in(env: Mapping[str, str]) -> float | None:
@@ -196,7 +252,7 @@ def _traces(text: str | None, wrong: list[str]) -> str:
 
 
 def _settings(said: FileConfig, *, trace_content: bool) -> EngineSettings:
-    limits = Limits.of(said.limits)
+    limits = _limits(said)
     settings = EngineSettings(limits=limits, trace_content=trace_content, daily_cost_usd=said.daily_cost_usd)
     if said.max_concurrency is not None:
         settings = replace(settings, max_concurrency=said.max_concurrency)

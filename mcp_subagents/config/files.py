@@ -1,13 +1,15 @@
 """What a configuration file says: read whole or not at all, with everything that is wrong told at once."""
 
+import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
 from mcp_subagents.config.limits import DAILY_COST_USD, Limits
-from mcp_subagents.config.mistakes import Mistake, Place, by_line, in_words, shown, unknown_keys
+from mcp_subagents.config.mistakes import Mistake, Place, by_line, in_words, named, shown, unknown_keys
 from mcp_subagents.config.places import anchored, beside, confined
 from mcp_subagents.config.roster import alike
 from mcp_subagents.config.spec import SubAgentSpec, named_model
@@ -60,25 +62,60 @@ class FileConfig(BaseModel):
     """The port to listen on, 0 for any free one, if --port does not say."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Reading:
+    """What a file says, where it says it, and everything that is wrong with it."""
+
+    said: FileConfig
+    """What is in order of it. It is used only if all of it is; but then more mistakes can be found in it."""
+    places: tuple[Place, ...] = ()
+    """Where each of its subagents is."""
+    names: tuple[str, ...] = ()
+    """How it names subagents, also those that are not in order."""
+    spoilt: frozenset[Place] = frozenset()
+    """Where it says something that cannot be used, so that nobody knows what is meant."""
+    wrong: tuple[Mistake, ...] = ()
+    document: "Document | None" = None
+
+    def mistake(self, place: Place, what: str) -> Mistake:
+        """Something else that is wrong with it, or doubtful."""
+        return Mistake(what=what, place=named(place)) if self.document is None else self.document.mistake(place, what)
+
+
+def reading_of(path: Path) -> Reading:
+    """What there is to say about the file at `path`."""
+    try:
+        return _read(text_of(path), path)
+    except ConfigError as why:
+        return Reading(said=FileConfig(), wrong=(Mistake(what=str(why)),))
+
+
 def read_file(path: Path) -> tuple[FileConfig, list[str]]:
     """What the file at `path` says, and everything that is wrong with it; a file with mistakes says nothing."""
-    try:
-        text = text_of(path)
-    except ConfigError as why:
-        return FileConfig(), [f"{path}: {why}"]
-    said, wrong = read_text(text, path)
-    return said, [each.told_of(path) for each in wrong]
+    reading = reading_of(path)
+    return (FileConfig() if reading.wrong else reading.said), [each.told_of(path) for each in reading.wrong]
 
 
 def read_text(text: str, path: Path) -> tuple[FileConfig, list[Mistake]]:
     """What `text` says, that stands in a file at `path`, and everything that is wrong with it."""
+    reading = _read(text, path)
+    return (FileConfig() if reading.wrong else reading.said), list(reading.wrong)
+
+
+def _read(text: str, path: Path) -> Reading:
     from mcp_subagents.config.documents import parse_json, parse_yaml  # not before there is a file: YAML takes a while
 
     document = parse_json(text) if path.suffix == ".json" else parse_yaml(text)
     reader = _Reader(path, document)
     config = reader.read(document.data)
-    wrong = by_line([*document.wrong, *reader.wrong])
-    return (FileConfig() if wrong else config), wrong
+    return Reading(
+        said=config,
+        places=tuple(reader.places),
+        names=tuple(reader.names.values()),
+        spoilt=frozenset(reader.spoilt),
+        wrong=tuple(by_line([*document.wrong, *reader.wrong])),
+        document=document,
+    )
 
 
 def text_of(path: Path) -> str:
@@ -102,6 +139,9 @@ class _Reader:
         self._path = path
         self._document = document
         self.wrong: list[Mistake] = []
+        self.spoilt: set[Place] = set()
+        self.names: dict[str, str] = {}
+        self.places: list[Place] = []
 
     def read(self, data: object) -> FileConfig:
         if data is None:
@@ -125,15 +165,21 @@ class _Reader:
         return config.model_copy(update={"subagents": subagents, "store": store})
 
     def _checked(self, model: type[Model], given: Mapping[object, object], at: Place) -> Model | None:
-        """The model of what is `given` under known keys, or `None` if something is wrong with it."""
+        """The model of what is in order of what is `given` under known keys; `None` if that is not enough."""
         known = {key: value for key, value in given.items() if key in model.model_fields}
         try:
             # Strictly: YAML has said already what is a number and what is a text.
             return model.model_validate(known, strict=True)
         except ValidationError as wrong:
-            for place, what in in_words(wrong, known):
-                if not (len(place) > 1 and place[0] == "limits"):  # those have words of their own
-                    self._note((*at, *place), what)
+            found = in_words(wrong, known)
+        for place, what in found:
+            if not (len(place) > 1 and place[0] == "limits"):  # those have words of their own
+                self._note((*at, *place), what)
+        unusable = {place[0] for place, _ in found if place}
+        self.spoilt |= {(*at, key) for key in unusable}
+        try:
+            return model.model_validate({key: each for key, each in known.items() if key not in unusable}, strict=True)
+        except ValidationError:
             return None
 
     def _subagents(self, at: Place, value: object) -> tuple[SubAgentSpec, ...]:
@@ -141,18 +187,20 @@ class _Reader:
             return ()
         if not isinstance(value, list):
             self._note(at, f"must be a list of subagents, not {shown(value)}")
+            self.spoilt.add(at)
             return ()
-        names: dict[str, str] = {}
-        specs: list[SubAgentSpec | None] = []
+        specs: list[SubAgentSpec] = []
         for number, each in enumerate(cast("list[object]", value)):
-            specs.append(self._subagent((*at, number), each))
+            if (spec := self._subagent((*at, number), each)) is not None:
+                specs.append(spec)
+                self.places.append((*at, number))
             name = cast("dict[object, object]", each).get("name") if isinstance(each, dict) else None
-            if isinstance(name, str) and alike(name) in names:
-                told = f"another subagent is named {names[alike(name)]!r}; each needs a name of its own"
+            if isinstance(name, str) and alike(name) in self.names:
+                told = f"another subagent is named {self.names[alike(name)]!r}; each needs a name of its own"
                 self._note((*at, number, "name"), told)
             elif isinstance(name, str):
-                names[alike(name)] = name
-        return tuple(spec for spec in specs if spec is not None)
+                self.names[alike(name)] = name
+        return tuple(specs)
 
     def _subagent(self, at: Place, value: object) -> SubAgentSpec | None:
         if not isinstance(value, dict):
@@ -189,7 +237,7 @@ class _Reader:
         if not isinstance(value, list):
             return
         for number, each in enumerate(cast("list[object]", value)):
-            if isinstance(each, str) and not beside(self._path.parent, each).is_dir():
+            if isinstance(each, str) and not os.path.isdir(beside(self._path.parent, each)):
                 self._note(("agents", number), f"there is no folder {each!r}")
 
     def _note(self, place: Place, what: str) -> None:

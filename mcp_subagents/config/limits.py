@@ -32,9 +32,25 @@ class Limits:
         for name, value in (given or {}).items():
             if name not in known:
                 raise ConfigError(f"limits: unknown limit {name!r}, {did_you_mean(name, known)}")
-            if not _is_amount(value) or (value is None and name == "depth"):
-                raise ConfigError(f"limits: {name} must be 0 or more, not {value!r}")
+            if why := _why_no_limit(name, value):
+                raise ConfigError(f"limits: {name} {why}")
         return replace(base or cls(), **dict(given or {}))  # pyright: ignore[reportArgumentType]  # names checked above
+
+
+_FRACTIONS = frozenset({"cost_usd", "seconds"})
+"""What is not counted one by one."""
+
+
+def _why_no_limit(name: str, value: object) -> str:
+    if value is None:
+        return "" if name != "depth" else "must be a whole number, 0 or more; it cannot be lifted"
+    wanted = "a number, 0 or more" if name in _FRACTIONS else "a whole number, 0 or more"
+    shown = str(value).lower() if isinstance(value, bool) else repr(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return f"must be {wanted}, not {shown}"
+    if not value >= 0 or (name not in _FRACTIONS and value != value // 1):
+        return f"must be {wanted}, not {shown}"
+    return ""
 
 
 def _is_amount(value: object) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
@@ -50,6 +51,10 @@ def shown(value: object) -> str:
         return "a mapping"
     if isinstance(value, list):
         return "a list"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, date):
+        return f"the date {value.isoformat()}"
     text = "nothing" if value is None else redact(repr(value))
     return text if len(text) <= _LONGEST_SHOWN else f"{text[: _LONGEST_SHOWN - 1]}…"
 
@@ -157,6 +162,8 @@ def _words(error: ErrorDetails, place: Place, value: object) -> str:
             return f"unknown key, {did_you_mean(str(place[-1]), WorkspaceSpec.model_fields)}"
         case "literal_error" if place[-1] in _WANTED:
             return f"must be {_wanted(place)}, not {shown(value)}"
+        case "string_type" if isinstance(value, bool | date):
+            return f"must be text, not {shown(value)}; put it in quotes"  # as which YAML reads yes, no and 2030-01-01
         case kind if kind in _EXPECTED:
             return f"must be {_EXPECTED[kind].format(**context)}, not {shown(value)}"
         case _:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from mcp_subagents.config.environment import ServerConfig, load
+from mcp_subagents.config.environment import ServerConfig, examine, introduced
 from mcp_subagents.config.subagent import SubAgentConfig
 from mcp_subagents.equipment.places import anchored
 from mcp_subagents.equipment.sound_files import sound
@@ -69,8 +69,10 @@ def gathered(
     config, mistakes = None, list[str]()
     with _overheard() as remarks:
         try:
-            config = load(options.config, env, store=options.store, agents=options.agents)
-            config = sound(config, env)
+            examined = examine(options.config, env, store=options.store, agents=options.agents)
+            # One that refers to what is not there can be looked at all the same.
+            config = None if examined.mistakes else introduced(examined)
+            config = sound(examined, env)
         except ConfigError as wrong:
             mistakes += str(wrong).splitlines()
         except Exception as exc:

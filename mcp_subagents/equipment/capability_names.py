@@ -1,6 +1,6 @@
 """pydantic-ai's capabilities by name, without loading them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib.util import find_spec
 from typing import Any, cast
 
@@ -43,3 +43,37 @@ def named(entry: object, subagent: str) -> tuple[str, object]:
             hint = f"known: {', '.join(sorted(CAPABILITY_NAMES))}"
         raise ConfigError(f"The subagent {subagent!r} names an unknown capability {name!r}; {hint}")
     return name, settings
+
+
+_COMMON = ("id", "description", "defer_loading")
+_SETTINGS: Mapping[str, tuple[str, ...]] = {
+    "BatchModelRequests": ("max_requests", "max_wait", "max_resubmissions", "poll_interval", "max_poll_interval"),
+    "Caching": ("retention", "messages", *_COMMON),
+    "FileUnderstanding": ("fallback_subagent_model", "instructions", *_COMMON),
+    "LocalWorkspace": ("working_dir", "read_only", "authority", "env", *_COMMON),
+    "MCP": (
+        *("url", "native", "local", "authorization_token", "headers", "allowed_tools", "tool_prefix"),
+        *("include_instructions", *_COMMON),
+    ),
+    "Thinking": ("effort", *_COMMON),
+    "ToolSearch": ("strategy", "max_results", "tool_description", "parameter_description", *_COMMON),
+    "WebFetch": (
+        *("native", "local", "allowed_domains", "blocked_domains", "max_uses", "enable_citations"),
+        *("max_content_tokens", *_COMMON),
+    ),
+    "WebSearch": (
+        *("native", "local", "search_context_size", "user_location", "blocked_domains", "allowed_domains", "max_uses"),
+        *("external_web_access", *_COMMON),
+    ),
+}
+"""The settings of those that people set; a test compares them with pydantic-ai's."""
+
+
+def misspelt(name: str, settings: Iterable[str]) -> list[tuple[str, str]]:
+    """Settings that a capability does not have, each with the nearest right one.
+
+    One that is like no other is left to pydantic-ai: a later version may have it.
+    """
+    known = _SETTINGS.get(name, ())
+    hints = [(key, did_you_mean(key, known)) for key in map(str, settings) if known and key not in known]
+    return [(key, hint) for key, hint in hints if hint.startswith("did")]

@@ -8,20 +8,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
+from mcp_subagents.config.mistakes import named
 from mcp_subagents.config.places import beside
 from mcp_subagents.config.subagent import SubAgentConfig
+from mcp_subagents.equipment.definition_mistakes import address_in, kind_of, mistakes_in
 from mcp_subagents.equipment.places import anchored, settled
 from mcp_subagents.errors import ConfigError, did_you_mean
 
-_KEYS = frozenset({"command", "args", "env", "cwd", "url", "headers", "type", "timeout"})
-_HOSTS_OWN = frozenset(
-    {"alwaysAllow", "autoApprove", "description", "disabled", "disabledTools", "enabled", "envFile", "gallery"}
-    | {"icon", "name", "sandbox", "sandboxEnabled", "serverUrl", "startup_timeout_sec", "tools", "transport", "trust"}
-    | {"httpUrl", "version"}
-)
-"""What hosts put beside these for themselves: read past in their files, refused in ours."""
-_TYPES = {"stdio": "stdio", "http": "http", "streamable-http": "http", "streamableHttp": "http", "sse": "sse"}
-_VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+VARIABLE = re.compile(r"\$\{(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^}]*))?\}")
+"""Stands for what is in the environment of the server."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,8 +58,8 @@ def closed(config: SubAgentConfig, shared: Mapping[str, Mapping[str, Any]], base
 def _named(name: str, subagent: str, shared: Mapping[str, Mapping[str, Any]], base: Path) -> object:
     """The shared definition of that name."""
     if name not in shared:
-        hint = did_you_mean(name, shared) if shared else "none are defined under the top-level `mcp_servers`"
-        raise ConfigError(f"The subagent {subagent!r} names the tool server {name!r}, which is not defined; {hint}.")
+        hint = did_you_mean(name, shared) if shared else "none are defined under the top-level `mcp_servers`."
+        raise ConfigError(f"The subagent {subagent!r} names the tool server {name!r}, which is not defined; {hint}")
     return settled(shared[name], base)
 
 
@@ -114,7 +109,7 @@ def _from_file(path: Path, entry: Mapping[str, object], subagent: str) -> Sequen
         if name not in defined:
             raise ConfigError(
                 f"The subagent {subagent!r} names the tool server {name!r}, which is not in {path}; "
-                f"{did_you_mean(name, defined)}."
+                f"{did_you_mean(name, defined)}"
             )
     return [definition_of(name, settled(defined[name], path.parent), from_host=True) for name in names]
 
@@ -144,75 +139,27 @@ def _mapping(value: object) -> Mapping[str, object]:
 
 
 def definition_of(name: str, value: object, *, from_host: bool = False) -> ToolServerDefinition:
-    """One server of a `mcpServers` mapping. Raises: `ConfigError`."""
-    if not name.strip() or not name.isprintable():
-        raise ConfigError(f"A tool server's name is one line of text, not {name!r}.")
-    if not isinstance(value, Mapping):
-        raise ConfigError(
-            f"The tool server {name!r} must have {{command, args, env, cwd}} or {{url, headers, type}}, not {value!r}."
-        )
+    """One server of a `mcpServers` mapping. Raises: `ConfigError`, with all that is wrong with it."""
+    if wrong := mistakes_in(name, value, from_host=from_host):
+        told = "; ".join(": ".join(part for part in (named(place), what) if part) for place, what in wrong)
+        raise ConfigError(f"The tool server {name!r}: {told}.")
     given = {str(key): each for key, each in cast("Mapping[object, Any]", value).items()}
-    known = _KEYS | _HOSTS_OWN if from_host else _KEYS
-    if unknown := [key for key in given if key not in known]:
-        raise ConfigError(
-            f"The tool server {name!r} has an unknown key {unknown[0]!r}; {did_you_mean(unknown[0], _KEYS)}"
-        )
-    # As they are in hosts' files: Gemini's and Windsurf's own words for a URL.
-    url = given.get("url") or (from_host and (given.get("httpUrl") or given.get("serverUrl"))) or ""
-    command = given.get("command", "")
-    if bool(url) == bool(command):
-        raise ConfigError(f"The tool server {name!r} needs either a `command` to start it or the `url` where it runs.")
+    url = address_in(given, from_host=from_host)
     return ToolServerDefinition(
         name=name,
-        kind=_kind(name, given.get("type"), bool(url), str(url)),
-        command=_text(name, "command", command),
-        args=tuple(_text(name, "args", each) for each in _list(name, "args", given.get("args") or [])),
-        env=_texts(name, "env", given.get("env") or {}),
-        cwd=None if given.get("cwd") is None else _text(name, "cwd", given["cwd"]),
-        url=_text(name, "url", url),
-        headers=_texts(name, "headers", given.get("headers") or {}),
-        timeout=_seconds(name, given.get("timeout", 300.0)),
+        kind=kind_of(given.get("type"), url),
+        command=str(given.get("command", "")),
+        args=tuple(str(each) for each in given.get("args") or ()),
+        env=_texts(given.get("env")),
+        cwd=None if given.get("cwd") is None else str(given["cwd"]),
+        url=url,
+        headers=_texts(given.get("headers")),
+        timeout=float(given.get("timeout", 300.0)),
     )
 
 
-def _kind(name: str, said: object, has_url: bool, url: str) -> Literal["stdio", "http", "sse"]:
-    if said is None:
-        path = url.split("?", 1)[0].rstrip("/")
-        return ("sse" if path.endswith("/sse") else "http") if has_url else "stdio"
-    kind = _TYPES.get(str(said))
-    if kind is None or (kind == "stdio") == has_url:
-        right = "http or sse, for it has a `url`" if has_url else "stdio, for it has a `command`"
-        raise ConfigError(f"The tool server {name!r} is of type {said!r}; right would be {right}.")
-    return cast('Literal["stdio", "http", "sse"]', kind)
-
-
-def _text(name: str, key: str, value: object) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int | float) or "\0" in str(value):
-        raise ConfigError(f"`{key}` of the tool server {name!r} must be text, not {value!r}.")
-    return str(value)
-
-
-def _list(name: str, key: str, value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise ConfigError(f"`{key}` of the tool server {name!r} must be a list, not {value!r}.")
-    return cast("list[object]", value)
-
-
-def _texts(name: str, key: str, value: object) -> Mapping[str, str]:
-    if not isinstance(value, Mapping):
-        raise ConfigError(f"`{key}` of the tool server {name!r} must be a mapping.")  # its values may be secret
-    given = cast("Mapping[object, object]", value)
-    if wrong := [
-        key for key, each in given.items() if not isinstance(each, str | int | float) or isinstance(each, bool)
-    ]:
-        raise ConfigError(f"`{key}` of the tool server {name!r} must map names to texts; {wrong[0]!r} does not.")
-    return {str(key): str(each) for key, each in given.items()}
-
-
-def _seconds(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 10**7:
-        raise ConfigError(f"`timeout` of the tool server {name!r} is a number of seconds above 0, not {value!r}.")
-    return float(value)
+def _texts(given: object) -> Mapping[str, str]:
+    return {key: str(each) for key, each in _mapping(given).items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +193,7 @@ def expand(definition: ToolServerDefinition, env: Mapping[str, str] = os.environ
             secrets.add(found)
             return found
 
-        return _VARIABLE.sub(value, text)
+        return VARIABLE.sub(value, text)
 
     whole = ToolServerDefinition(
         name=definition.name,

@@ -2,17 +2,21 @@
 
 import logging
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
-from mcp_subagents.config.places import Inside, folder_at
+from mcp_subagents.config.mistakes import named as place_named
+from mcp_subagents.config.places import Inside, file_at, folder_at
 from mcp_subagents.config.subagent import SubAgentConfig
-from mcp_subagents.equipment.capability_names import named
+from mcp_subagents.equipment.capability_names import EXTRAS, lacks_packages, misspelt, named
 from mcp_subagents.equipment.context_files import require_context
-from mcp_subagents.equipment.definitions import definition_of, definitions_of, expand
+from mcp_subagents.equipment.definitions import definitions_of
 from mcp_subagents.equipment.folders import Folder, Refused
 from mcp_subagents.equipment.places import anchored
+from mcp_subagents.equipment.server_soundness import Fault, Supplies, server_faults, shared_faults
 from mcp_subagents.errors import ConfigError
 from mcp_subagents.redact import redact
 
@@ -30,40 +34,92 @@ def require_sound(
     env: Mapping[str, str] = os.environ,
 ) -> None:
     """Everything that the subagents name is there. Raises: `ConfigError`, with all that is wrong."""
-    wrong: list[str] = []
-    shared, here = mcp_servers or {}, base or Path.cwd()
-    for name, value in shared.items():
-        _try(wrong, lambda name=name, value=value: definition_of(name, value))
-    if not wrong:
-        for config in configs:
-            wrong += _trouble(anchored(config, here), shared, here, allow_python_tools, env)
+    supplies = Supplies(
+        mcp_servers=mcp_servers or {}, allow_python_tools=allow_python_tools, base=base or Path.cwd(), env=env
+    )
+    wrong = [_told("", each) for each in shared_faults(supplies)]
+    for config in configs:
+        wrong += [_told(config.get("name", ""), each) for each in faults_of(config, supplies) if not each.is_doubt]
     if wrong:
         raise ConfigError("\n".join(dict.fromkeys(wrong)))
 
 
-def _trouble(
-    config: SubAgentConfig,
-    shared: Mapping[str, Mapping[str, Any]],
-    base: Path,
-    allow_python_tools: bool,
-    env: Mapping[str, str],
-) -> Sequence[str]:
-    wrong: list[str] = []
+def _told(subagent: str, fault: Fault) -> str:
+    """A fault in a sentence that says itself whose it is."""
+    if fault.of_shared:
+        whose, place = f"The tool server {fault.place[0]!r}", fault.place[1:]
+    else:
+        whose, place = f"The subagent {subagent!r}", fault.place
+    parts = () if repr(subagent) in fault.what else (whose, place_named(place))
+    return ": ".join(part for part in (*parts, fault.what) if part)
+
+
+def faults_of(config: SubAgentConfig, supplies: Supplies) -> Iterator[Fault]:
+    """All that keeps a subagent from being equipped, or may; what is wrong with `supplies` itself is not in it."""
     name = config.get("name", "")
     if {"agent", "agent_factory"} & config.keys() and (given := [key for key in _TOOLS if config.get(key)]):
-        wrong.append(
-            f"The subagent {name!r} is a ready-made agent, which brings its own tools: leave {given[0]!r} out."
+        what = f"The subagent {name!r} is a ready-made agent, which brings its own tools: leave {given[0]!r} out."
+        yield Fault(place=(given[0],), what=what)
+        return
+    config = anchored(config, supplies.base)
+    servers = list(server_faults(name, config.get("mcp_servers"), supplies))
+    yield from servers
+    if not any(not each.is_doubt for each in servers):
+        _warn_of_secrets(config, supplies.mcp_servers, supplies.base)
+    for number, entry in enumerate(config.get("capabilities") or ()):
+        yield from _capability_faults(("capabilities", number), entry, name)
+    for number, path in enumerate(config.get("context_files") or ()):
+        place = file_at(path)
+        if os.path.isdir(place.path):
+            yield Fault(place=("context_files", number), what=f"{place.below!r} is a folder; name the files in it")
+        else:
+            yield from _refusal(("context_files", number), lambda path=path: require_context(name, [path]))
+    inner = ("path",) if isinstance(config.get("workspace"), dict) else ()
+    yield from _refusal(("workspace", *inner), lambda: require_workspace(config))
+    if config.get("python_tools") and not supplies.allow_python_tools:
+        yield Fault(place=("python_tools",), what=not_allowed(config))
+    else:
+        for number, path in enumerate(config.get("python_tools") or ()):
+            if why := why_no_module(path):
+                yield Fault(place=("python_tools", number), what=why)
+
+
+def _capability_faults(place: tuple[str | int, ...], entry: object, subagent: str) -> Iterator[Fault]:
+    try:
+        name, settings = named(entry, subagent)
+    except ConfigError as why:
+        yield Fault(place=place, what=str(why))
+        return
+    given = cast("dict[str, object]", settings) if isinstance(settings, dict) else dict[str, object]()
+    for key, hint in misspelt(name, given):
+        yield Fault(place=(*place, name, key), what=f"unknown setting, {hint}")
+    if given.get("local", True) is not False and lacks_packages(name):
+        what = (
+            f"the packages for {name} are not installed, so it works only with models that can do it themselves: "
+            f"install mcp-subagents[{EXTRAS[name]}]"
         )
-        return wrong
-    _try(wrong, lambda: [expand(each, env) for each in definitions_of(config, shared, base)])
-    _try(wrong, lambda: _warn_of_secrets(config, shared, base))
-    for entry in config.get("capabilities") or ():
-        _try(wrong, lambda entry=entry: named(entry, name))
-    _try(wrong, lambda: require_context(name, config.get("context_files") or ()))
-    _try(wrong, lambda: require_workspace(config))
-    if config.get("python_tools") and not allow_python_tools:
-        wrong.append(not_allowed(config))
-    return wrong
+        yield Fault(place=place, what=what, is_doubt=True)
+
+
+def why_no_module(path: str) -> str:
+    """Why there can be no Python tool at `path`, found out without importing anything."""
+    module, _, name = path.partition(":")
+    parts = module.split(".")
+    if not name or not all(part.isidentifier() for part in [*parts, *name.split(".")]):
+        return f"must be given as `package.module:name`, not {path!r}"
+    found = find_spec(parts[0])
+    for number in range(1, len(parts)):
+        if found is None or found.submodule_search_locations is None:
+            break
+        found = PathFinder.find_spec(".".join(parts[: number + 1]), found.submodule_search_locations)
+    return "" if found is not None else f"there is no module {module!r}"
+
+
+def _refusal(place: tuple[str | int, ...], require: Callable[[], None]) -> Iterator[Fault]:
+    try:
+        require()
+    except ConfigError as why:
+        yield Fault(place=place, what=str(why))
 
 
 def _warn_of_secrets(config: SubAgentConfig, shared: Mapping[str, Mapping[str, Any]], base: Path) -> None:
@@ -81,13 +137,6 @@ def _warn_of_secrets(config: SubAgentConfig, shared: Mapping[str, Mapping[str, A
                 server.name,
                 config.get("name", ""),
             )
-
-
-def _try(wrong: list[str], judge: Any) -> None:
-    try:
-        judge()
-    except ConfigError as exc:
-        wrong.append(str(exc))
 
 
 def not_allowed(config: SubAgentConfig) -> str:

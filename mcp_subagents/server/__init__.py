@@ -84,7 +84,8 @@ def create_server(
 
         equipment = Equipment(mcp_servers=mcp_servers, allow_python_tools=allow_python_tools, base=folder)
         roster = Roster(configs, default_model=default_model, equipment=equipment)
-        async with run_engine(opened, roster, settings) as engine, notices.told_of(engine):
+        telling = nullcontext() if reloading is None else reloading.telling()
+        async with run_engine(opened, roster, settings) as engine, notices.told_of(engine), telling:
             yield engine
 
     kept = store if not isinstance(store, str) else _path(store)

@@ -1,8 +1,10 @@
 """Follows the files of the subagents when somebody is about to use them, and tells hosts of the change."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
+import anyio
 from mcp.server import NotificationOptions
 from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -18,6 +20,8 @@ USES = frozenset({"initialize", "server/discover", "tools/list", "tools/call", "
     "completion/complete",
 }
 """Requests whose answers depend on who the subagents are."""
+_PATIENCE = 5.0
+"""Seconds in which a host takes a notice; whoever is slower looks for itself."""
 
 
 class Reloading:
@@ -28,6 +32,7 @@ class Reloading:
         self._bus = bus
         self._older: set[Connection] = set()
         """Connections of the older era, which hear of changes without asking."""
+        self._changed = anyio.Event()
 
     def install(
         self,
@@ -45,16 +50,33 @@ class Reloading:
 
         low.create_initialization_options = create_initialization_options
 
-        async def renew() -> None:
+        def renew() -> None:
             for tool, renewed in zip(tools, fresh(), strict=True):
                 tool.parameters = renewed.parameters
             low.instructions = instructions()
-            await self._bus.publish(ToolsListChanged())
-            await self._bus.publish(ResourceUpdated(AGENTS))
-            for connection in list(self._older):
-                await connection.send_tool_list_changed()
+            self._changed.set()
 
         self._roster.on_change.append(renew)
+
+    @asynccontextmanager
+    async def telling(self) -> AsyncGenerator[None]:
+        """Tell hosts of changes, for as long as the block lasts: whoever finds one may be gone before all know."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._tell, name="notices of new subagents")
+            try:
+                yield
+            finally:
+                group.cancel_scope.cancel()
+
+    async def _tell(self) -> None:
+        while True:
+            await self._changed.wait()
+            self._changed = anyio.Event()
+            await self._bus.publish(ToolsListChanged())
+            await self._bus.publish(ResourceUpdated(AGENTS))
+            async with anyio.create_task_group() as group:
+                for connection in list(self._older):
+                    group.start_soon(_send, connection)
 
     async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         """As a middleware: look at the files before an answer depends on them."""
@@ -65,3 +87,8 @@ class Reloading:
         if ctx.method in USES:
             await self._roster.refresh()
         return await call_next(ctx)
+
+
+async def _send(connection: Connection) -> None:
+    with anyio.move_on_after(_PATIENCE), suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+        await connection.send_tool_list_changed()

@@ -64,24 +64,24 @@ CONFIGURATION: Plants = {
             subagents=[{"name": "a", "mcp_servers": ["issues"]}],
             mcp_servers={"issues": {"command": "issues", "env": {"TOKEN": "${ISSUES_TOKEN}"}}},
         ),
-        says="problem The tool server 'issues' needs the environment variable ISSUES_TOKEN, which is not set. Set it "
-        "where mcp-subagents is started, or give a default: ${ISSUES_TOKEN:-...}.",
+        says="problem subagents.yaml:5: mcp_servers.issues.env.TOKEN: needs the environment variable ISSUES_TOKEN, "
+        "which is not set. Set it where mcp-subagents is started, or give a default: ${ISSUES_TOKEN:-...}",
         fix="export ISSUES_TOKEN=... where you start mcp-subagents, or put ISSUES_TOKEN under `env` in your app's "
         "entry for it.",
     ),
     "a tool server that is not defined": Plant(
         check="config",
         plant=lambda ground: ground.configure(subagents=[{"name": "a", "mcp_servers": ["issues"]}]),
-        says="problem The subagent 'a' names the tool server 'issues', which is not defined; none are defined under "
-        "the top-level `mcp_servers`.",
+        says="problem subagents.yaml:3: subagents[0].mcp_servers[0]: there is no tool server 'issues': none is defined "
+        "under the top-level mcp_servers",
         fix=MENDED,
     ),
     "Python tools that nobody has allowed": Plant(
         check="config",
         plant=lambda ground: ground.configure(subagents=[{"name": "a", "python_tools": ["os:getcwd"]}]),
-        says="problem The subagent 'a' names `python_tools`, which run code of this machine in the server; the "
-        "operator "
-        "has to allow that (`allow_python_tools: true`, or create_server(..., allow_python_tools=True)).",
+        says="problem subagents.yaml:3: subagents[0].python_tools: The subagent 'a' names `python_tools`, which "
+        "run code of this machine in the server; the operator has to allow that (`allow_python_tools: true`, or "
+        "create_server(..., allow_python_tools=True)).",
         fix="Write `allow_python_tools: true` into the file, if you trust that code.",
     ),
     "a secret that is written out": Plant(

@@ -62,10 +62,10 @@ MODELS: Plants = {
         fix="pip install 'mcp-subagents[groq]'",
     ),
     "a provider that does not exist": Plant(
-        check="models",
+        check="config",
         plant=lambda ground: on(ground, "opnai:gpt-5"),
-        says="problem opnai:gpt-5 (a): cannot be used: Unknown provider: opnai.",
-        fix="Name it as provider:model, such as anthropic:claude-haiku-5-5.",
+        says="problem subagents.yaml:2: subagents[0].model: there is no provider 'opnai'; did you mean 'openai'?",
+        fix="Mend it in that file, and look again: mcp-subagents doctor",
     ),
     "a missing key of a model to fall back on": Plant(
         check="models",

@@ -138,8 +138,8 @@ def test_limits_are_on_by_default():
     ("given", "message"),
     [
         ({"request": 1}, "limits: unknown limit 'request', did you mean 'requests'?"),
-        ({"seconds": -1}, "limits: seconds must be 0 or more, not -1"),
-        ({"seconds": float("nan")}, "limits: seconds must be 0 or more, not nan"),
+        ({"seconds": -1}, "limits: seconds must be a number, 0 or more, not -1"),
+        ({"seconds": float("nan")}, "limits: seconds must be a number, 0 or more, not nan"),
     ],
 )
 def test_wrong_limits_are_refused(given: dict[str, float], message: str):

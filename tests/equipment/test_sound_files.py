@@ -1,14 +1,14 @@
 """A configuration file must be sound; an agent file that is not is left out, and a change that is not is not used."""
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from mcp_subagents.config.environment import ServerConfig, load
+from mcp_subagents.config.environment import ServerConfig, examine, load
 from mcp_subagents.config.live import LiveRoster
-from mcp_subagents.equipment.sound_files import sound, sound_beside
+from mcp_subagents.equipment.loading import Loader
+from mcp_subagents.equipment.sound_files import sound
 from mcp_subagents.errors import ConfigError
 from mcp_subagents.server import GENERAL_PURPOSE
 
@@ -38,8 +38,8 @@ def names(config: ServerConfig) -> list[str]:
 
 
 def live() -> LiveRoster:
-    first = sound(load(None, {}), {})
-    return LiveRoster(first, lambda: sound_beside(load(None, {}), first, {}), otherwise=GENERAL_PURPOSE)
+    loader = Loader(read=lambda: examine(None, {}), env={}, otherwise=GENERAL_PURPOSE)
+    return LiveRoster(loader.load(), loader.again)
 
 
 def test_a_configuration_file_that_names_what_is_not_there_is_refused(project: Path):
@@ -57,7 +57,7 @@ def test_an_agent_file_that_names_what_is_not_there_is_left_out_and_told(project
     config = sound(load(None, {}), {})
     assert names(config) == ["own", "good"]
     [told] = [line for file in config.agent_files if file.wrong for line in file.told()]
-    assert told.startswith(f"{bad}: The tool server 'issues' needs the environment variable ISSUES_TOKEN")
+    assert told.startswith(f"{bad}:4: tools: the tool server 'issues' needs the environment variable ISSUES_TOKEN")
     assert names(sound(load(None, {}), {"ISSUES_TOKEN": "hush-hush"})) == ["own", "bad", "good"]
 
 
@@ -81,20 +81,6 @@ async def test_a_change_that_names_what_is_not_there_is_not_used(project: Path, 
     assert "missing.md" in line
 
 
-async def test_a_new_tool_server_holds_from_the_next_start_and_that_is_said(
-    project: Path, caplog: pytest.LogCaptureFixture
-):
-    write(project / "subagents.yaml", "subagents: [{name: a}]")
-    roster = live()
-    write(project / "subagents.yaml", "mcp_servers: {new: {command: x}}\nsubagents: [{name: a, mcp_servers: [new]}]")
-    await roster.refresh(at_once=True)
-    assert "mcp_servers" not in roster["a"]
-    assert "which holds from the next start" in caplog.records[-1].message
-    write(project / "subagents.yaml", "mcp_servers: {new: {command: x}}\nsubagents: [{name: b}]")
-    await roster.refresh(at_once=True)
-    assert list(roster) == ["b"]
-
-
 async def test_a_broken_agent_file_keeps_its_subagent_whatever_else_changes(project: Path):
     write(project / "subagents.yaml", "agents: auto")
     path = write(project / ".claude/agents/a.md", AGENT.format("a", "Read"))
@@ -115,4 +101,3 @@ def test_what_is_sound_stays_as_it_is(project: Path):
     write(project / ".claude/agents/good.md", AGENT.format("good", "Read"))
     config = load(None, {})
     assert sound(config, {}) == config
-    assert sound_beside(config, replace(config, subagents=()), {}) == config

@@ -56,7 +56,8 @@ async def test_an_agent_file_that_names_what_is_not_there_is_told_and_the_server
     (agents / "good.md").write_text("---\nname: good\ndescription: Does good.\n---\nBe good.\n")
     async with started("-m", "mcp_subagents", "--agents", "auto", cwd=project) as talk:
         assert await offered(talk) == ["good"]
-        assert (await talk.noted()).startswith(f"mcp-subagents: WARNING: {agents / 'bad.md'}: The tool server 'issues'")
+        told = f"mcp-subagents: WARNING: {agents / 'bad.md'}:4: tools: the tool server 'issues' needs"
+        assert (await talk.noted()).startswith(told)
         await talk.hang_up()
         with anyio.fail_after(5):
             assert await talk.process.wait() == 0
@@ -68,7 +69,7 @@ async def test_a_file_that_names_what_is_not_there_ends_the_command(home: Path):
         with anyio.fail_after(20):
             [line] = await talk.notes()
             assert await talk.process.wait() == 2
-    assert line.startswith("mcp-subagents: The subagent 'a' names `python_tools`")
+    assert line.startswith("mcp-subagents: subagents.yaml:1: subagents[0].python_tools: The subagent 'a' names")
 
 
 async def test_subagents_work_with_the_tool_servers_of_the_file_from_its_folder(

@@ -6,13 +6,18 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from mcp import Client
+from mcp.server.mcpserver import MCPServer
+from mcp.server.subscriptions import InMemorySubscriptionBus, ResourceUpdated, ToolsListChanged
 from processes import Talk, call, request, started
 
-from mcp_subagents.config.environment import load
+from mcp_subagents.config.environment import examine
 from mcp_subagents.config.live import LiveRoster
+from mcp_subagents.equipment.loading import Loader
 from mcp_subagents.server import GENERAL_PURPOSE, create_server
+from mcp_subagents.server.reloading import Reloading
 from mcp_subagents.store.memory import MemoryStore
 from mcp_subagents.testing import Gateway, Text, ToolCall, ToolCalls
 
@@ -36,7 +41,8 @@ def write(path: Path, text: str) -> None:
 
 
 def live(clock: Clock) -> LiveRoster:
-    return LiveRoster(load(None, {}), lambda: load(None, {}), otherwise=GENERAL_PURPOSE, clock=clock)
+    loader = Loader(read=lambda: examine(None, {}), env={}, otherwise=GENERAL_PURPOSE)
+    return LiveRoster(loader.load(), loader.again, clock=clock)
 
 
 async def test_a_changed_file_is_followed_once_a_second(home: Path):
@@ -108,10 +114,7 @@ async def test_agent_files_come_change_break_and_go(
     roster = live(Clock())
     told = list[int]()
 
-    async def tell() -> None:
-        told.append(len(roster))
-
-    roster.on_change.append(tell)
+    roster.on_change.append(lambda: told.append(len(roster)))
     path = project / ".claude/agents/a.md"
     write(path, AGENT.format("a", "One."))
     await roster.refresh(at_once=True)
@@ -149,6 +152,31 @@ async def test_tools_and_resources_say_who_is_there_now(home: Path):
             clock.now = 2.0
             [agents] = (await client.read_resource("subagents://agents")).contents
             assert '"name": "c"' in agents.model_dump()["text"]
+
+
+async def test_hosts_are_told_also_if_who_found_the_change_is_gone(home: Path):
+    write(home / "subagents.yaml", "subagents: [{name: a}]")
+    roster, bus, heard = live(Clock()), InMemorySubscriptionBus(), list[object]()
+    all_told, scope = anyio.Event(), anyio.CancelScope()
+
+    def hear(event: object) -> None:
+        heard.append(event)
+        if len(heard) == 2:
+            all_told.set()
+
+    bus.subscribe(hear)
+    reloading = Reloading(roster, bus)
+    reloading.install(MCPServer("hosts"), [], list, str)
+    roster.on_change.append(scope.cancel)  # the host hangs up as soon as the files are read
+    write(home / "subagents.yaml", "subagents: [{name: b}]")
+    with anyio.fail_after(5):
+        async with reloading.telling():
+            with scope:
+                await roster.refresh(at_once=True)
+                await anyio.lowlevel.checkpoint()
+            assert scope.cancelled_caught
+            await all_told.wait()
+    assert heard == [ToolsListChanged(), ResourceUpdated("subagents://agents")]
 
 
 async def changed(talk: Any) -> list[str]:

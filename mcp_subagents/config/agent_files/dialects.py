@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import mcp_subagents.config.agent_files.readers as readers
 from mcp_subagents.config.agent_files.drafts import Reader
-from mcp_subagents.config.agent_files.readers import ignored, left_out_if
+from mcp_subagents.config.agent_files.readers import ignored, ignored_if, left_out_if
 
 EXTRAS = "x-mcp-subagents"
 """The key under which a file says what only we understand."""
@@ -14,6 +14,8 @@ _LOOKS = ignored("it is only about looks")
 _HOOKS = ignored("hooks run commands, which an agent file cannot")
 _SKILLS = ignored("there are no skills here; context_files under x-mcp-subagents add texts")
 _ALONE = ignored("it is about an agent that the user talks to, not about one that works for another")
+
+_MENUS = "it is about the menus of its app; here every subagent can be delegated to"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -69,7 +71,7 @@ COPILOT = Dialect(
         "agents": readers.subagents,
         "disable-model-invocation": left_out_if(True, "its writer wants no other agent to use it"),
         "infer": left_out_if(False, "its writer wants no other agent to use it"),
-        "user-invocable": readers.skipped,
+        "user-invocable": ignored_if(False, _MENUS),
         "argument-hint": _ALONE,
         "target": ignored("it is read wherever it is meant for"),
         "handoffs": _ALONE,
@@ -140,9 +142,20 @@ OPENCODE = Dialect(
         "temperature": ignored("models use their own temperature"),
         "top_p": ignored("models use their own sampling"),
         "color": _LOOKS,
-        "hidden": readers.skipped,
+        "hidden": ignored_if(True, _MENUS),
     },
 )
 
 GENERIC = Dialect(name="agents", required=("description",), keys=CLAUDE.keys)
 """`.agents/agents`: nobody's own, written like Claude Code's; the file may give the name."""
+
+DIALECTS: Mapping[str, Dialect] = {
+    "agents": GENERIC,
+    "claude": CLAUDE,
+    "codex": CODEX,
+    "copilot": COPILOT,
+    "cursor": CURSOR,
+    "gemini": GEMINI,
+    "opencode": OPENCODE,
+}
+"""By the words with which people say whose a file is."""

@@ -8,6 +8,9 @@ from typing import Any, cast
 from mcp_subagents.config.limits import Limits
 from mcp_subagents.config.mistakes import Place, shown
 
+REST = ""
+"""Among the tools that are granted: what a file that names some of them leaves open."""
+
 Key = str | Place
 """A key of the file, or the keys that lead to one further inside."""
 
@@ -44,6 +47,8 @@ class Draft:
         self.granted: list[tuple[Place, str]] | None = None
         """The tools it asks for, by the names of its app; `None` if it does not say."""
         self.denied: list[tuple[Place, str]] = []
+        self.is_shut = False
+        """Whether what is not granted by its name is denied."""
 
     def note(self, key: Key, what: str) -> None:
         self.notes.append((place_of(key), what))
@@ -73,8 +78,10 @@ class Draft:
         """Names in a list, or in one text with commas between them."""
         if isinstance(value, str):
             return split(value)
-        found = self._of(key, value, _is_texts, "a list of names")
-        return [each.strip() for each in cast("list[str]", found or [])]
+        found = cast("list[object]", self._of(key, value, lambda it: isinstance(it, list), "a list of names") or [])
+        for number, each in enumerate(found):
+            self.text((*place_of(key), number), each)
+        return [each.strip() for each in found if isinstance(each, str)]
 
     def mapping(self, key: Key, value: object) -> Mapping[str, Any]:
         found = self._of(key, value, _is_mapping, "a mapping")
@@ -110,10 +117,6 @@ def split(text: str) -> list[str]:
 
 def _is_positive(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < float("inf")
-
-
-def _is_texts(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(each, str) for each in cast("list[object]", value))
 
 
 def _is_mapping(value: object) -> bool:

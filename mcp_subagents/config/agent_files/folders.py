@@ -1,6 +1,7 @@
 """Where agent files are, and which of them win."""
 
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -58,19 +59,38 @@ class Folder:
     """`None` for a folder of no app's own: there, a file's name tells its dialect."""
     project: Path
     is_trusted: bool = False
+    is_confined: bool = False
+    """Whether it may not be a link out of its project: nobody but the project has named it."""
 
     def files(self) -> Iterator[tuple[Path, Dialect]]:
         """Its agent files, by name; none if it cannot be read, of which `trouble` tells."""
-        entries = () if self.trouble() or not self.path.is_dir() else self.path.iterdir()
-        for path in sorted(entries, key=lambda each: each.name.casefold()):
+        for path in sorted(self._entries(), key=lambda each: each.name.casefold()):
             dialect = self.dialect or _by_name(path)
             if path.suffix == (".toml" if dialect.is_toml else ".md") and path.stem.casefold() != "readme":
                 yield path, dialect
 
     def trouble(self) -> str:
-        """Why it cannot be read, if it is there and cannot."""
-        allowed = not self.path.is_dir() or os.access(self.path, os.R_OK | os.X_OK)
-        return "" if allowed else "it cannot be read: you lack the permission"
+        """Why it cannot be read, if it is there and cannot, or if nobody can tell whether it is there."""
+        try:
+            is_folder = stat.S_ISDIR(self.path.stat().st_mode)
+            if not is_folder:
+                return ""
+            if self.is_confined and not self.path.resolve().is_relative_to(self.project.resolve()):
+                return "it is a link to a folder outside the project"
+            os.listdir(self.path)
+            return "" if os.access(self.path, os.X_OK) else "it cannot be read: you lack the permission"
+        except (FileNotFoundError, NotADirectoryError):
+            return ""
+        except PermissionError:
+            return "it cannot be read: you lack the permission"
+        except (OSError, RuntimeError) as why:  # Python's word for links in a circle
+            return f"it cannot be read: {getattr(why, 'strerror', None) or why}"
+
+    def _entries(self) -> Sequence[Path]:
+        try:
+            return () if self.trouble() else list(self.path.iterdir())
+        except OSError:
+            return ()  # it is not there, or is a file
 
 
 def _by_name(path: Path) -> Dialect:
@@ -89,7 +109,10 @@ def folders(asked: Asked, *, project: Path, home: Path) -> Sequence[Folder]:
     if project == home:
         return own
     return [
-        *(Folder(path=project / name, dialect=dialect, project=project) for name, dialect in IN_PROJECT.items()),
+        *(
+            Folder(path=project / name, dialect=dialect, project=project, is_confined=True)
+            for name, dialect in IN_PROJECT.items()
+        ),
         *own,
     ]
 
@@ -117,7 +140,6 @@ def read_agents(places: Sequence[Folder], ground: Ground, *, taken: Iterable[str
     `ground` says what the operator allows; where a file stands, its folder knows.
     """
     holders: dict[str, str] = {alike(name): f"{name!r} in the configuration" for name in taken}
-    names: dict[str, str] = {alike(name): name for name in taken}
     found: list[AgentFile] = []
     for folder in places:
         here = replace(ground, project=folder.project, is_trusted=folder.is_trusted)
@@ -130,9 +152,16 @@ def read_agents(places: Sequence[Folder], ground: Ground, *, taken: Iterable[str
                 file = replace(file, spec=None, notes=(), left_out=f"{holder} has that name and comes first")
             elif file.spec is not None:
                 holders[alike(file.spec.name)] = str(path)
-                names[alike(file.spec.name)] = file.spec.name
             found.append(file)
-    return tuple(_introduced(file, names) for file in found)
+    return tuple(found)
+
+
+def introduce(files: Iterable[AgentFile], others: Iterable[str]) -> tuple[AgentFile, ...]:
+    """`files` that know each other and the `others`: each may delegate only to those who are there."""
+    read = tuple(files)
+    names = [*others, *(file.spec.name for file in read if file.spec is not None)]
+    known = {alike(name): name for name in reversed(names)}
+    return tuple(_introduced(file, known) for file in read)
 
 
 def read_path(path: Path, dialect: Dialect | None, ground: Ground) -> AgentFile:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from mcp_subagents.config.agent_files.drafts import Draft, Key, Reader, place_of
+from mcp_subagents.config.agent_files.drafts import REST, Draft, Key, Reader, place_of
 from mcp_subagents.config.agent_files.models import INHERITED, model_named
 from mcp_subagents.config.mistakes import named, shown
 
@@ -140,7 +140,7 @@ def subagents(draft: Draft, key: Key, value: Any) -> None:
 def permissions(draft: Draft, key: Key, value: Any) -> None:
     """OpenCode's map of tools to allow, ask or deny."""
     if isinstance(value, str):
-        draft.note(key, "is said of all tools at once; tools are granted one by one")
+        _permit(draft, key, "*", value)
         return
     for tool, allowed in draft.mapping(key, value).items():
         _permit(draft, key, tool, cast("object", allowed))
@@ -149,12 +149,16 @@ def permissions(draft: Draft, key: Key, value: Any) -> None:
 def _permit(draft: Draft, key: Key, tool: str, allowed: object) -> None:
     if isinstance(allowed, Mapping):
         draft.note(key, f"{tool}: rules for single commands and paths are not known here; it is denied")
-    elif allowed == "allow":
-        # What such a map does not name is allowed, so far as it can be.
-        draft.granted = [*(draft.granted or [(place_of(key), "read")]), (place_of(key), tool)]
     elif allowed == "ask":
         draft.note(key, f"{tool}: there is nobody to ask while it runs; it is denied")
-    if allowed != "allow":
+    if tool == "*":
+        # Rules count in their order: what comes after this one holds again.
+        draft.is_shut = allowed != "allow"
+        draft.granted = [] if draft.is_shut else draft.granted
+    elif allowed == "allow":
+        # What such a map does not name is allowed, so far as it can be.
+        draft.granted = [*(draft.granted or [(place_of(key), REST)]), (place_of(key), tool)]
+    else:
         draft.denied.append((place_of(key), tool))
 
 
@@ -187,5 +191,11 @@ def ignored(why: str) -> Reader:
     return read
 
 
-def skipped(_draft: Draft, _key: Key, _value: Any) -> None:
-    """Says nothing that would matter here."""
+def ignored_if(wanted: object, why: str) -> Reader:
+    """Not honoured, which is said if the file says `wanted`; otherwise it says nothing that would matter here."""
+
+    def read(draft: Draft, key: Key, value: Any) -> None:
+        if value == wanted:
+            draft.note(key, f"not honoured: {why}")
+
+    return read

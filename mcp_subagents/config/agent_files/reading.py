@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -24,6 +24,8 @@ class AgentFile:
 
     path: Path
     dialect: str
+    name: str = ""
+    """How it calls its subagent, also if that cannot be used."""
     spec: SubAgentSpec | None = None
     notes: tuple[Mistake, ...] = ()
     """What it says that is not honoured."""
@@ -31,11 +33,30 @@ class AgentFile:
     """Why it could not be used."""
     left_out: str = ""
     """Why it is not used, though nothing is wrong with it."""
+    document: Document = field(default_factory=Document, compare=False, repr=False)
+    """Where it says what it says."""
 
     def told(self) -> list[str]:
         """All that there is to say about it, a line each."""
         left_out = [Mistake(what=f"left out: {self.left_out}")] if self.left_out else []
         return [each.told_of(self.path) for each in (*self.wrong, *left_out, *self.notes)]
+
+    def mistake(self, place: Place, what: str) -> Mistake:
+        """Something else that is wrong with it: `place` is where its subagent has it, and is told as the app has it."""
+        key = str(place[0]) if place else ""
+        if (EXTRAS, key) in self.document.lines:
+            return self.document.mistake((EXTRAS, *place), what)
+        written = next((each for each in _WRITTEN.get(key, (key,)) if (each,) in self.document.lines), None)
+        return Mistake(what=what) if written is None else self.document.mistake((written,), what)
+
+
+_WRITTEN: Mapping[str, tuple[str, ...]] = {
+    "mcp_servers": ("mcpServers", "mcp-servers", "mcp_servers", "tools", "permission"),
+    "capabilities": ("tools", "permission"),
+    "fallback_models": ("model",),
+    "subagents": ("agents", "tools"),
+}
+"""Under which keys apps have what a subagent has."""
 
 
 def read_agent(text: str, path: Path, dialect: Dialect, ground: Ground) -> AgentFile:
@@ -44,7 +65,8 @@ def read_agent(text: str, path: Path, dialect: Dialect, ground: Ground) -> Agent
     data: object = {} if document.data is None else document.data
     if document.wrong or not isinstance(data, dict):
         unfit = Mistake(what=f"its front matter must be a mapping, not {shown(data)}", line=2)
-        return AgentFile(path=path, dialect=dialect.name, wrong=document.wrong or (unfit,))
+        wrong = document.wrong or (unfit,)
+        return AgentFile(path=path, dialect=dialect.name, name=name_of(path), wrong=wrong, document=document)
     given = cast("dict[Any, Any]", data)
     draft = Draft(ground)
     _take_keys(draft, given, dialect)
@@ -60,10 +82,12 @@ def read_agent(text: str, path: Path, dialect: Dialect, ground: Ground) -> Agent
     return AgentFile(
         path=path,
         dialect=dialect.name,
+        name=str(draft.values.get("name") or name_of(path)),
         spec=spec if not wrong and not draft.left_out else None,
         notes=_placed(draft.notes, document),
         wrong=wrong,
         left_out="" if wrong else draft.left_out,
+        document=document,
     )
 
 

@@ -3,9 +3,10 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from mcp_subagents.config.agent_files.drafts import Draft
+from mcp_subagents.config.agent_files.drafts import REST, Draft
 from mcp_subagents.config.mistakes import Place
 
 READ, LIST, SEARCH = "read_file", "list_files", "search_files"
@@ -32,6 +33,9 @@ _OURS: Mapping[str, tuple[str, ...]] = {
 KINDS = {name: kind for kind, names in _OURS.items() for name in names}
 """What each tool of another app is here."""
 
+LONGEST_NAME = 64
+"""Of a tool, as providers take it; what is longer gets a mark at its end."""
+
 NEVER = "shell and writing are never granted by an agent file"
 UNKNOWN = "there is no such tool here"
 NOBODY = "name the subagents it may delegate to, as in Agent(researcher); otherwise it may delegate to none"
@@ -41,13 +45,15 @@ def equip(draft: Draft) -> None:
     """Give the subagent of `draft` what it asked for and may have, and note the rest."""
     reasons: dict[tuple[Place, str], list[str]] = defaultdict(list)
     kit = _Kit(draft, reasons)
-    if draft.granted is None:
+    is_shut = draft.is_shut or any(name == "*" for _, name in draft.denied)
+    granted = draft.granted if not is_shut else [each for each in draft.granted or () if each[1] != REST]
+    if granted is None:
         kit.files = True
-        kit.patterns = [f"{server}__*" for server in draft.servers]
+        kit.patterns = [plain_name(server, "*") for server in draft.servers]
         reasons[(), "the file does not list tools: it gets those to read the project, and its MCP servers"] = []
-    for place, name in draft.granted or ():
+    for place, name in granted or ():
         kit.grant(place, name)
-    if draft.granted is not None:
+    if granted is not None:
         kit.drop_servers_without_tools()
     for place, name in draft.denied:
         kit.deny(place, name)
@@ -68,9 +74,12 @@ class _Kit:
         self._denied: list[str] = []
 
     def grant(self, place: Place, name: str) -> None:
+        if name == REST:
+            self.files = True
+            return
         if name == "*":
             self.files = True
-            self.patterns += [f"{server}__*" for server in self._draft.servers]
+            self.patterns += [plain_name(server, "*") for server in self._draft.servers]
             self._say(place, name, "it gets the tools to read the project, and its MCP servers")
             return
         bare, _, inner = name.partition("(")
@@ -96,9 +105,9 @@ class _Kit:
             self._say(place, name, NOBODY)
 
     def _served(self, place: Place, name: str) -> None:
-        pattern = served(name, [*self._draft.servers, *self._draft.ground.servers])
-        if pattern is not None:
-            server = pattern.partition("__")[0]
+        found = served(name, [*self._draft.servers, *self._draft.ground.servers])
+        if found is not None:
+            server, pattern = found
             self._draft.servers.setdefault(server, None)
             self.patterns.append(pattern)
         elif _SERVED.match(name) or "/" in name:
@@ -107,7 +116,21 @@ class _Kit:
             self._say(place, name, UNKNOWN)
 
     def deny(self, place: Place, name: str) -> None:
-        kind = KINDS.get(name.partition("(")[0].strip().lower())
+        bare, _, inner = name.partition("(")
+        wanted = bare.strip().lower()
+        kinds = {kind for known, kind in KINDS.items() if fnmatchcase(known, wanted)}
+        if inner and kinds & {*FILES, "WebFetch", "WebSearch"}:
+            self._say(place, name, "rules for single paths and addresses are not known here; it is denied")
+        for kind in kinds:
+            self._deny_kind(kind)
+        if wanted == "*":
+            self._draft.servers.clear()
+            self.patterns.clear()
+        elif not kinds and (found := served(name, self._draft.servers)) is not None:
+            self._denied.append(found[1])
+        # What is never granted needs no denial.
+
+    def _deny_kind(self, kind: str) -> None:
         if kind in FILES:
             self._denied.append(kind)
         elif kind in ("WebFetch", "WebSearch"):
@@ -116,9 +139,6 @@ class _Kit:
             self._draft.values.pop("subagents", None)
         elif kind == "ask":
             self._draft.values["can_ask_questions"] = False
-        elif kind is None and (pattern := served(name, self._draft.servers)) is not None:
-            self._denied.append(pattern)
-        # What is never granted needs no denial.
 
     def drop_servers_without_tools(self) -> None:
         for server in [each for each in self._draft.servers if not self._uses(each)]:
@@ -126,7 +146,7 @@ class _Kit:
             self._say(("mcp_servers",), server, "none of its tools is in the list of tools")
 
     def _uses(self, server: str) -> bool:
-        return any(pattern.startswith(f"{server}__") for pattern in self.patterns)
+        return any(pattern.startswith(plain_name(server, "")) for pattern in self.patterns)
 
     def settle(self) -> None:
         """Write into the draft what the subagent has."""
@@ -167,14 +187,21 @@ class _Kit:
 _SERVED = re.compile(r"mcp_")
 
 
-def served(name: str, servers: Iterable[str]) -> str | None:
-    """A tool of one of `servers`, as it is called here: `server__tool`, or `server__*` for all of them.
+def served(name: str, servers: Iterable[str]) -> tuple[str, str] | None:
+    """One of `servers`, and its tool as it is called here: `server__tool`, or `server__*` for all of them.
 
     Apps write `mcp__server__tool` and `mcp__server`, `server/tool` and `server/*`, `mcp_server_tool` and
     `mcp_server_*`, or `server_*`.
     """
     for server in sorted(servers, key=len, reverse=True):
-        found = re.fullmatch(rf"(?:mcp__|mcp_)?{re.escape(server)}(?:(?:__|_|/)(?P<tool>.+))?", name)
-        if found:
-            return f"{server}__{found['tool'] or '*'}"
+        for spelling in (server, plain_name(server, "").removesuffix("__")):
+            found = re.fullmatch(rf"(?:mcp__|mcp_)?{re.escape(spelling)}(?:(?:__|_|/)(?P<tool>.+))?", name)
+            if found:
+                return server, plain_name(server, found["tool"] or "*")
     return None
+
+
+def plain_name(server: str, tool: str) -> str:
+    """The name of a tool, or a pattern for several, in the characters and of the length that providers take."""
+    name = re.sub(r"[^A-Za-z0-9_*-]", "_", f"{server}__{tool}")
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME - 9]}*"
