@@ -18,9 +18,9 @@ from mcp_subagents.config.admission import Admission
 from mcp_subagents.config.environment import ServerConfig, examine
 from mcp_subagents.config.live import LiveRoster
 from mcp_subagents.config.providers import why_no_model
+from mcp_subagents.delegation import GENERAL_PURPOSE
 from mcp_subagents.equipment.loading import Loader
 from mcp_subagents.errors import ConfigError
-from mcp_subagents.prompts import GENERAL_PURPOSE
 from mcp_subagents.redact import redact
 from mcp_subagents.stopping import leave, until_stopped
 

@@ -71,7 +71,7 @@ def faults_of(config: SubAgentConfig, supplies: Supplies) -> Iterator[Fault]:
     for number, path in enumerate(config.get("context_files") or ()):
         place = file_at(path)
         if os.path.isdir(place.path):
-            yield Fault(place=("context_files", number), what=f"{place.below!r} is a folder; name the files in it")
+            yield Fault(place=("context_files", number), what=f"{str(place.path)!r} is a folder; name the files in it")
         else:
             yield from _refusal(("context_files", number), lambda path=path: require_context(name, [path]))
     inner = ("path",) if isinstance(config.get("workspace"), dict) else ()

@@ -12,7 +12,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse
 from pydantic_ai.models import Model
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from mcp_subagents.config.environment import ServerConfig, load
+from mcp_subagents.config.environment import ServerConfig, examine
 from mcp_subagents.config.limits import EngineSettings
 from mcp_subagents.config.spec import SubAgentSpec
 from mcp_subagents.config.subagent import SubAgentConfig
@@ -99,7 +99,7 @@ async def host(
     from mcp_subagents.store.memory import MemoryStore
 
     if isinstance(subagents, str | Path):
-        said = sound(load(subagents, os.environ))
+        said = sound(examine(subagents, os.environ))
         defined: Sequence[SubAgentConfig | SubAgentSpec] = said.subagents
     else:
         said, defined = ServerConfig(), list(subagents)

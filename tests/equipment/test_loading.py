@@ -14,9 +14,9 @@ from mcp_subagents.config.limits import EngineSettings, Limits
 from mcp_subagents.config.live import LiveRoster, Loaded
 from mcp_subagents.config.spec import SubAgentSpec
 from mcp_subagents.config.subagent import SubAgentConfig
+from mcp_subagents.delegation import GENERAL_PURPOSE
 from mcp_subagents.equipment.loading import Loader, renewed
 from mcp_subagents.equipment.sound_files import judge
-from mcp_subagents.prompts import GENERAL_PURPOSE
 
 AGENT = "---\nname: {}\ndescription: Helps.\ntools: {}\n---\nHelp.\n"
 ISSUES = "mcp_servers: {issues: {command: sh, env: {TOKEN: '${ISSUES_TOKEN}'}}}\n"

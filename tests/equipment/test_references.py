@@ -76,7 +76,7 @@ WRONG: dict[str, tuple[str, str]] = {
     ),
     "a folder as a context file": (
         ONE + "context_files: [.]",
-        ":3: subagents[0].context_files[0]: '.' is a folder; name the files in it",
+        ":3: subagents[0].context_files[0]: '{folder}' is a folder; name the files in it",
     ),
     "a capability": (
         ONE + "capabilities:\n      - Thinking\n      - WebFetsh",
