@@ -61,7 +61,7 @@ class ProcessTransport(ClientTransport):
     async def _listen(self, to_session: Incoming) -> None:
         """Pass on what the server says, until it has nothing more to say or is dead."""
         how = "it closed its standard output"
-        async with to_session, anyio.create_task_group() as group:
+        async with anyio.create_task_group() as group:
 
             async def read() -> None:
                 await self._read(to_session)
@@ -80,7 +80,8 @@ class ProcessTransport(ClientTransport):
             watched = anyio.Event()
             group.start_soon(read)
             group.start_soon(watch)
-        # Last, so that the session sees its end first, and fails what it waits for.
+        # In one go: at the next chance the session sees its end, fails what it waits for, and ends us.
+        to_session.close()
         self._lost(how)
 
     async def _read(self, to_session: Incoming) -> None:

@@ -29,7 +29,8 @@ TOOLS: Plants = {
     "a tool server that dies at its start": Plant(
         check="tools",
         plant=lambda ground: equipped(ground, TOOLBENCH, "--broken"),
-        says="problem bench (a): could not be started ({python}): Connection closed; it said: no licence found.",
+        says="problem bench (a): could not be started ({python}): Connection closed (exit code 1); it said: "
+        "no licence found.",
         fix="Run it by hand and see what it says: cd {home} && {python} {bench} --broken",
         slow=True,
     ),
