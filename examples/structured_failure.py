@@ -25,7 +25,7 @@ Prints:
       partial results: First, the studies. / The two studies disagree because
       or: Ask for less at a time, or have `max_tokens` raised.
       or: Give it to another subagent: librarian.
-    limit: A usage limit was reached: The next request would exceed the request_limit of 2.
+    limit: A usage limit was reached: at most 2 model requests.
       retries: 0; worth delegating again: no
       attempted: 2 turns, tools called: search x2. Last: asking the model, with what search returned.
       partial results: First, the studies.
