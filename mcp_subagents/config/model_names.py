@@ -5,7 +5,7 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from mcp_subagents.config.providers import PROVIDERS, install_hint, is_installed
+from mcp_subagents.config.providers import DEMO, PROVIDERS, install_hint, is_installed
 from mcp_subagents.errors import did_you_mean
 
 _NOT_PROVIDERS = frozenset({"gateway", "openai-compatible"})
@@ -25,7 +25,7 @@ def why_no_such_model(name: str, *, at_gateway: bool = False, providers: Collect
     """What is wrong with a model's name, if no model can have it; `at_gateway`, it may do without its provider."""
     provider, colon, model = name.partition(":")
     known = known_providers() if providers is None else providers
-    if name == "test" or not known or provider.startswith("gateway/"):
+    if name in ("test", DEMO) or not known or provider.startswith("gateway/"):
         return ""
     if not colon:
         return "" if at_gateway else f"must be written provider:model, such as openai:gpt-5, not {name!r}"

@@ -139,5 +139,5 @@ def needing_a_start(config: ServerConfig, had: Loaded) -> Iterator[str]:
         f"max_concurrency of {spec.name}" for spec in config.subagents if spec.max_concurrency != before.get(spec.name)
     ]
     if changed:
-        verb = "holds" if len(changed) == 1 else "hold"
-        yield f"{', '.join(changed)}: has changed and {verb} only from the next start of this server"
+        verbs = "has changed and holds" if len(changed) == 1 else "have changed and hold"
+        yield f"{', '.join(changed)}: {verbs} only from the next start of this server"

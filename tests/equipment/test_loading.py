@@ -182,7 +182,7 @@ def test_what_needs_a_start_is_told_once(project: Path):
     again = loader().again(first)
     assert lines(again) == [
         "max_concurrency, daily_cost_usd, allow_python_tools, max_concurrency of a: "
-        "has changed and hold only from the next start of this server"
+        "have changed and hold only from the next start of this server"
     ]
     write(project / "subagents.yaml", changed + "subagents: [{name: b, max_concurrency: 1}, {name: a}]")
     write(project / "subagents.yaml", changed + "subagents: [{name: a, max_concurrency: 1, description: Two.}]")

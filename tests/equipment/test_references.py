@@ -219,6 +219,7 @@ def test_whether_a_module_is_there_is_known_without_importing_it(path: str, why:
 
 MODELS: list[tuple[str, bool, str]] = [
     ("test", False, ""),
+    ("demo", False, ""),
     ("openai:gpt-5", False, ""),
     ("openai-chat:gpt-5", False, ""),
     ("gateway/openai:gpt-5", False, ""),
