@@ -15,8 +15,9 @@ check: lint  ## the fast part: lint, types and the fast tests, side by side
 fast: $(READY)
 	$(BIN)/python -m pytest -q -n 2 -m "not slow"
 
-test: $(READY)  ## every test
-	$(BIN)/python -m pytest
+test: $(READY)  ## every test: two at a time, and those that measure the machine by themselves
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not alone"
+	$(BIN)/python -m pytest -m alone
 
 coverage: $(READY)  ## every test, and which lines and branches none of them has taken
 	$(BIN)/python -m coverage run -m pytest

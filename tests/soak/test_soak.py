@@ -24,6 +24,7 @@ from mcp_subagents.store.sqlite import open_sqlite
 from mcp_subagents.types import TaskStatus
 
 pytestmark = [
+    pytest.mark.alone,
     pytest.mark.slow,
     pytest.mark.skipif(not Path("/proc/self").exists(), reason="counts what Linux tells of a process"),
 ]
