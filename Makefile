@@ -72,6 +72,7 @@ help:  ## this list
 # pip understands dependency groups from 25.1 on, so the venv's own pip comes first.
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; v = sys.version_info; sys.exit(v < (3, 11) and "mcp-subagents needs Python 3.11 or newer; $(PYTHON) is %d.%d. Name another: make PYTHON=python3.12" % v[:2])'
+	@echo "Setting up $(VENV); it takes a minute or two, once."
 	@if command -v uv >/dev/null 2>&1; then \
 	  uv venv --quiet --allow-existing --python $(PYTHON) $(VENV) && \
 	  uv pip install --quiet --python $(BIN)/python --editable . --group dev; \
