@@ -17,6 +17,8 @@ from pydantic_ai.messages import (
 )
 from pydantic_ai.usage import RunUsage
 
+from mcp_subagents.texts import counted
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Checkpoint:
@@ -162,7 +164,7 @@ def summary_of_steps(messages: Sequence[ModelMessage]) -> str:
     if not turns:
         return "The first model request; no turn was finished."
     tools = ", ".join(f"{name} x{count}" if count > 1 else name for name, count in sorted(called.items()))
-    return f"{_counted(turns, 'turn')}{f', tools called: {tools}' if tools else ''}. Last: {_last_step(finished)}."
+    return f"{counted(turns, 'turn')}{f', tools called: {tools}' if tools else ''}. Last: {_last_step(finished)}."
 
 
 def _finished(messages: Iterable[ModelMessage]) -> list[ModelMessage]:
@@ -185,10 +187,6 @@ def _unanswered(messages: Sequence[ModelMessage]) -> list[str]:
     returned = {part.tool_call_id for part in _parts(messages[last:]) if isinstance(part, ToolReturnPart)}
     calls = (part for part in messages[last].parts if isinstance(part, ToolCallPart))
     return [call.tool_name for call in calls if call.tool_call_id not in returned]
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 def _identities(messages: Iterable[ModelMessage]) -> list[int]:

@@ -38,6 +38,11 @@ def first_line(text: str) -> str:
     return next((line for line in lines if line), "")
 
 
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """So many of them: `1 task`, `2 tasks`; `many` where an s at its end does not do."""
+    return f"{number} {one if number == 1 else many or one + 's'}"
+
+
 def brief(text: str) -> str:
     """The first line of `text`, without secrets and of a length one likes to read."""
     line = redact(first_line(text[:_LONGEST_LOOK])).rstrip(" .,;:")

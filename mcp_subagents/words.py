@@ -7,6 +7,7 @@ from typing import Any
 
 from mcp_subagents.delegation import News, Unread
 from mcp_subagents.shortening import clipped, left_out
+from mcp_subagents.texts import counted
 from mcp_subagents.types import TaskStatus
 from mcp_subagents.views import FailureView, ListView, TaskView, WaitView
 
@@ -72,14 +73,14 @@ def progress_in_words(view: TaskView) -> str:
 
 def facts(view: TaskView) -> str:
     """What it took: turns, tools, tokens, money, time."""
-    said = [_counted(view.activity.turns, "turn")]
+    said = [counted(view.activity.turns, "turn")]
     if view.usage.tool_calls:
-        said.append(_counted(view.usage.tool_calls, "tool call"))
+        said.append(counted(view.usage.tool_calls, "tool call"))
     said += _spent(view)
     if view.started_at is not None and view.completed_at is not None:
         said.append(_duration((view.completed_at - view.started_at).total_seconds()))
     if view.retry_count:
-        said.append(_counted(view.retry_count, "retry", "retries"))
+        said.append(counted(view.retry_count, "retry", "retries"))
     return " · ".join(said)
 
 
@@ -146,10 +147,6 @@ def _spent(view: TaskView) -> list[str]:
     tokens = view.usage.input_tokens + view.usage.output_tokens
     said = [f"{_short(tokens)} tokens"] if tokens else []
     return said + ([f"${view.usage.cost_usd:.4f}"] if view.usage.cost_usd else [])
-
-
-def _counted(number: int, one: str, many: str | None = None) -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 def _short(number: int) -> str:

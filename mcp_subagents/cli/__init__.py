@@ -9,6 +9,7 @@ from contextlib import contextmanager
 
 from mcp_subagents.cli.arguments import parse
 from mcp_subagents.cli.commands import COMMANDS
+from mcp_subagents.cli.printing import politely
 from mcp_subagents.errors import SubagentsError
 
 USERS_MISTAKE = 2
@@ -20,7 +21,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     code = 0
     try:
         if arguments.command != "serve":
-            return COMMANDS[arguments.command].load().run(arguments, os.environ)
+            return politely(lambda: COMMANDS[arguments.command].load().run(arguments, os.environ))
         with _leaving_at_once(), _in_a_hurry():
             # Not before it is needed: to load MCP takes longer than all that `--help` has to do.
             from mcp_subagents.cli.serving import prepare, run

@@ -1,7 +1,6 @@
 """`mcp-subagents agents`: the subagents that a server here would have, without starting one."""
 
 import argparse
-import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -10,7 +9,8 @@ from typing import Any
 
 import yaml
 
-from mcp_subagents.cli.arguments import add_json, add_sources
+from mcp_subagents.cli.arguments import add_json, add_sources, new_parser
+from mcp_subagents.cli.printing import print_json
 from mcp_subagents.cli.rehearsing import missing_tools
 from mcp_subagents.config.agent_files import AgentFile, Ground, read_path
 from mcp_subagents.config.agent_files.dialects import DIALECTS
@@ -21,7 +21,7 @@ from mcp_subagents.config.roster import alike
 from mcp_subagents.config.spec import SubAgentSpec
 from mcp_subagents.equipment.sound_files import judge, sound
 from mcp_subagents.errors import ConfigError, UnknownSubagent
-from mcp_subagents.texts import first_line, plain
+from mcp_subagents.texts import counted, first_line, plain
 
 FINE, MISTAKES = 0, 2
 _LONGEST_PURPOSE = 72
@@ -40,13 +40,7 @@ exit codes:
 
 def parser() -> argparse.ArgumentParser:
     """What `agents` understands."""
-    command = argparse.ArgumentParser(
-        prog="mcp-subagents agents",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    command = new_parser("agents", DESCRIPTION, EPILOG)
     actions = command.add_subparsers(dest="action", required=True, metavar="list|check|show|import")
     told = {
         "list": "list the subagents, and the agent files that cannot be used",
@@ -99,7 +93,7 @@ def _list(config: ServerConfig, *, as_json: bool) -> int:
     broken = [file for file in config.agent_files if file.wrong]
     if as_json:
         found = [_summary(spec, config, sources[spec.name]) for spec in config.subagents]
-        _print_json([*found, *(_left_out(file) for file in broken)])
+        print_json([*found, *(_left_out(file) for file in broken)])
         return FINE
     for spec in config.subagents:
         model = spec.model or config.model or "no model yet"
@@ -137,18 +131,18 @@ def _check(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
         if not arguments.json:
             raise
         nothing: dict[str, list[str]] = {key: [] for key in ("notes", "warnings", "left_out", "subagents")}
-        _print_json({"mistakes": str(wrong).splitlines(), **nothing})
+        print_json({"mistakes": str(wrong).splitlines(), **nothing})
         return MISTAKES
     trouble: Mapping[str, Mistake] = missing_tools(config) if arguments.tools else {}
     code = MISTAKES if trouble or any(file.wrong for file in config.agent_files) else FINE
     if arguments.json:
-        _print_json(_findings(config, trouble))
+        print_json(_findings(config, trouble))
         return code
     _print_findings(config, trouble)
     if not asked:
         print("No configuration asks for them yet: `agents: auto` in subagents.yaml does, or --agents auto.")
     if arguments.tools:
-        print(f"{_count(len(config.subagents), 'subagent')}: {len(trouble)} cannot work.")
+        print(f"{counted(len(config.subagents), 'subagent')}: {len(trouble)} cannot work.")
     return code
 
 
@@ -178,9 +172,9 @@ def _print_findings(config: ServerConfig, trouble: Mapping[str, Mistake]) -> Non
         f"{sum(file.spec is not None for file in files)} used",
         f"{sum(bool(file.wrong) for file in files)} with mistakes",
         *([f"{left_out} left out"] if left_out else []),
-        _count(sum(len(file.notes) for file in files), "note"),
+        counted(sum(len(file.notes) for file in files), "note"),
     ]
-    print(f"{_count(len(files), 'agent file')}: {', '.join(counts)}.")
+    print(f"{counted(len(files), 'agent file')}: {', '.join(counts)}.")
 
 
 def _findings(config: ServerConfig, trouble: Mapping[str, Mistake]) -> dict[str, Any]:
@@ -208,7 +202,7 @@ def _show(config: ServerConfig, name: str, *, as_json: bool) -> int:
         raise UnknownSubagent(name, [each.name for each in config.subagents])
     source = _sources(config)[spec.name]
     if as_json:
-        _print_json({"source": source, "subagent": spec.to_config()})
+        print_json({"source": source, "subagent": spec.to_config()})
         return FINE
     print(f"# {plain(source)}")
     print(as_yaml([spec]), end="")
@@ -228,7 +222,7 @@ def _import(config: ServerConfig, env: Mapping[str, str], arguments: argparse.Na
     if file.spec is None:
         raise ConfigError("\n".join(file.told()))
     if arguments.json:
-        _print_json({"subagents": [file.spec.to_config()]})
+        print_json({"subagents": [file.spec.to_config()]})
     else:
         print(as_yaml([file.spec]), end="")
     _print_notes(file)
@@ -277,11 +271,3 @@ class _Readable(yaml.SafeDumper):
 
 
 _Readable.add_representer(str, _Readable.represent_str)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
-
-
-def _print_json(value: object) -> None:
-    print(json.dumps(value, indent=2, ensure_ascii=False))

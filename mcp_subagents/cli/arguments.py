@@ -61,6 +61,17 @@ def parse(argv: Sequence[str] | None, env: Mapping[str, str]) -> argparse.Namesp
     return given
 
 
+def new_parser(name: str, description: str, epilog: str = "") -> argparse.ArgumentParser:
+    """A parser for the command of that name. It keeps the lines of both texts, and takes no option cut short."""
+    return argparse.ArgumentParser(
+        prog=f"mcp-subagents {name}",
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+
+
 def serve_parser() -> argparse.ArgumentParser:
     """What `serve` understands, and the command as a whole."""
     parser = argparse.ArgumentParser(

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import cast
 
-from mcp_subagents.cli.arguments import add_serving
+from mcp_subagents.cli.arguments import add_serving, new_parser
 from mcp_subagents.cli.commands import COMMANDS
 
 DESCRIPTION = "Print what your shell needs to complete mcp-subagents: its commands, options, choices and files."
@@ -33,13 +33,7 @@ _FOLDERS = {"--agents"}
 
 def parser() -> argparse.ArgumentParser:
     """What `completion` understands."""
-    command = argparse.ArgumentParser(
-        prog="mcp-subagents completion",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    command = new_parser("completion", DESCRIPTION, EPILOG)
     command.add_argument("shell", choices=SHELLS, metavar="|".join(SHELLS), help="the shell that is to complete")
     return command
 

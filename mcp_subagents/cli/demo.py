@@ -6,6 +6,7 @@ from collections.abc import Mapping
 import anyio
 from rich.console import Console
 
+from mcp_subagents.cli.arguments import new_parser
 from mcp_subagents.cli.console import console
 from mcp_subagents.stopping import until_stopped
 
@@ -28,13 +29,7 @@ exit codes:
 
 def parser() -> argparse.ArgumentParser:
     """What `demo` understands."""
-    command = argparse.ArgumentParser(
-        prog="mcp-subagents demo",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    command = new_parser("demo", DESCRIPTION, EPILOG)
     command.add_argument("--fast", action="store_true", help="do not pause for readers")
     return command
 
@@ -45,8 +40,8 @@ def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     code = STOPPED
     try:
         code = anyio.run(_tell, out, env, arguments.fast)
-    except* (KeyboardInterrupt, SystemExit):
-        pass  # Ctrl-C before there was anything to stop; or whoever read it has closed the pipe, which ends rich
+    except* KeyboardInterrupt:
+        pass  # before there was anything to stop
     if code == STOPPED:
         out.print("\nStopped. Nothing is left behind.")
     return code

@@ -1,20 +1,19 @@
 """`mcp-subagents doctor`: whatever would keep it from working here, and what to do about it."""
 
 import argparse
-import json
 import logging
-import sys
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from importlib.metadata import version
-from io import TextIOWrapper
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import anyio
 
-from mcp_subagents.cli.arguments import add_json, add_sources, add_store
+from mcp_subagents.cli.arguments import add_json, add_sources, add_store, new_parser
+from mcp_subagents.cli.printing import print_json
 from mcp_subagents.doctor import CHECKS, Check, Circumstances, Finding, Level, Options, examine, gathered, verdict_on
+from mcp_subagents.texts import counted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -31,9 +30,10 @@ of their own. Models are asked only with --live."""
 
 EPILOG = """\
 exit codes:
-  0  nothing stands in the way; there may be warnings
-  1  something will not work
-  2  doctor itself was called wrongly
+  0    nothing stands in the way; there may be warnings
+  1    something will not work
+  2    doctor itself was called wrongly
+  130  it was stopped by Ctrl-C
 """
 
 _SYMBOLS = {Level.OK: "\N{CHECK MARK}", Level.WARNING: "!", Level.PROBLEM: "\N{BALLOT X}"}
@@ -45,13 +45,7 @@ _SUBJECT = max(len(each) for each in CHECKS)
 
 def parser() -> argparse.ArgumentParser:
     """What `doctor` understands."""
-    command = argparse.ArgumentParser(
-        prog="mcp-subagents doctor",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    command = new_parser("doctor", DESCRIPTION, EPILOG)
     command.add_argument(
         "checks",
         nargs="*",
@@ -110,7 +104,7 @@ async def _json(there: Circumstances, checks: Mapping[str, Check]) -> Sequence[F
         "warnings": verdict.warnings,
         "next_step": verdict.next_step,
     }
-    print(json.dumps(report, indent=2, ensure_ascii=False))
+    print_json(report)
     return found
 
 
@@ -118,8 +112,6 @@ async def _told(there: Circumstances, checks: Mapping[str, Check]) -> Sequence[F
     from mcp_subagents.cli.console import console
 
     out = console()
-    if isinstance(stream := cast("object", sys.stdout), TextIOWrapper):
-        cast("TextIOWrapper", stream).reconfigure(errors="replace")  # a name it cannot show is no reason to fail
     found: list[Finding] = []
     with _waiting(out) as beginning:
         async for finding in examine(there, checks, beginning=beginning):
@@ -178,12 +170,9 @@ def _print_summary(out: "Console", found: Sequence[Finding]) -> None:
     if not verdict.problems and not verdict.warnings:
         out.print("Nothing stands in the way.", soft_wrap=True)
         return
-    warnings = _count(verdict.warnings, "warning")
+    warnings = counted(verdict.warnings, "warning")
     if verdict.problems:
-        out.print(f"{_count(verdict.problems, 'problem')}, {warnings}. Begin with: {verdict.next_step}", soft_wrap=True)
+        problems = counted(verdict.problems, "problem")
+        out.print(f"{problems}, {warnings}. Begin with: {verdict.next_step}", soft_wrap=True)
     else:
         out.print(f"Nothing stands in the way; {warnings}. If you do one thing: {verdict.next_step}", soft_wrap=True)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"

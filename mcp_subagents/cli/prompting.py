@@ -6,6 +6,11 @@ import sys
 import anyio
 import anyio.to_thread
 
+from mcp_subagents.errors import SubagentsError
+
+DECLINED = 3
+"""The exit code of a command whose question a person has left open, or answered with no."""
+
 
 def somebody_is_there() -> bool:
     """Whether there is a person to ask: what they type comes in here, and they see what we say."""
@@ -34,3 +39,11 @@ async def ask_until_said(prompt: str) -> str | None:
         if line.strip():
             return line
     return None
+
+
+async def agreed(question: str) -> bool:
+    """Whether the person says yes to it; Ctrl-D is no. Raises: `SubagentsError` if there is nobody to ask."""
+    if not somebody_is_there():
+        raise SubagentsError("Nobody is here to agree to that: add --yes, or look with --dry-run first.")
+    said = await ask(f"{question} [y/N] ")
+    return said is not None and said.strip().lower() in ("y", "yes")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 
-from mcp_subagents.cli.arguments import add_json, add_sources, add_store
+from mcp_subagents.cli.arguments import add_json, add_sources, add_store, new_parser
 from mcp_subagents.cli.looking import path_of
 from mcp_subagents.cli.printing import INTERRUPTED, politely, print_json, print_text
 from mcp_subagents.cli.prompting import somebody_is_there
@@ -64,13 +64,7 @@ examples:
 
 def parser() -> argparse.ArgumentParser:
     """What `run` understands."""
-    command = argparse.ArgumentParser(
-        prog="mcp-subagents run",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    command = new_parser("run", DESCRIPTION, EPILOG)
     command.add_argument("task", metavar="TASK", help="what is to be done; - reads it from standard input")
     command.add_argument("--agent", metavar="NAME", help="the subagent (default: general-purpose, or the only one)")
     command.add_argument("--model", metavar="NAME", help="the model for this task, in place of the subagent's own")
@@ -106,7 +100,7 @@ def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
         finally:
             screen.rest()
 
-    code = politely(act)
+    code = politely(act)  # here too, so that whatever ended it, no thread of a tool is waited for
     leave(code)
     return code
 

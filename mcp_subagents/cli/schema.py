@@ -4,14 +4,12 @@ import argparse
 import sys
 from collections.abc import Mapping
 
+from mcp_subagents.cli.arguments import new_parser
+
 
 def parser() -> argparse.ArgumentParser:
     """`schema` takes nothing."""
-    return argparse.ArgumentParser(
-        prog="mcp-subagents schema",
-        description="Print the JSON schema of subagents.yaml, for editors.",
-        allow_abbrev=False,
-    )
+    return new_parser("schema", "Print the JSON schema of subagents.yaml, for editors.")
 
 
 def run(_arguments: argparse.Namespace, _env: Mapping[str, str]) -> int:

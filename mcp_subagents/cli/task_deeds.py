@@ -8,7 +8,7 @@ from rich.text import Text
 
 from mcp_subagents.cli.console import console
 from mcp_subagents.cli.printing import print_json
-from mcp_subagents.cli.prompting import ask, ask_until_said, somebody_is_there
+from mcp_subagents.cli.prompting import DECLINED, agreed, ask_until_said, somebody_is_there
 from mcp_subagents.cli.task_tables import document
 from mcp_subagents.delegation import ACTIVE
 from mcp_subagents.errors import SubagentsError, TaskEnded
@@ -18,10 +18,8 @@ from mcp_subagents.fleet.pages import clipped
 from mcp_subagents.records import TaskRecord
 from mcp_subagents.standing import standing_of
 from mcp_subagents.store import Query, Store
+from mcp_subagents.texts import counted
 from mcp_subagents.types import CancelKind, Question, TaskStatus, utc_now
-
-NOT_SAID = 1
-"""The exit code when a person was asked, and said nothing."""
 
 
 async def answer(store: Store, given: str, text: str, question: str, *, as_json: bool) -> int:
@@ -37,7 +35,7 @@ async def answer(store: Store, given: str, text: str, question: str, *, as_json:
     for each in meant or [question_meant(task, question)]:
         said = text or await _asked(each)
         if said is None:
-            return NOT_SAID
+            return DECLINED
         record = await acting.answer(store, task.task_id, said, each.question_id)
     await _tell(store, record, "Answered.", as_json=as_json)
     return 0
@@ -94,11 +92,12 @@ async def prune(store: Store, older_than: timedelta, *, dry_run: bool, yes: bool
     before = utc_now() - older_than
     number = await store.count(Query(ended_before=before))
     when = before.astimezone().strftime("%Y-%m-%d %H:%M")
-    tasks = f"{number} {'task' if number == 1 else 'tasks'} that ended before {when}"
+    tasks = f"{counted(number, 'task')} that ended before {when}"
     deleted = 0
     if number and not dry_run:
-        if not yes and not await _agreed(f"Delete {tasks}? Their results and transcripts go with them. [y/N] "):
-            return NOT_SAID
+        if not yes and not await agreed(f"Delete {tasks}? Their results and transcripts go with them."):
+            print("Nothing was deleted.", file=sys.stderr)
+            return DECLINED
         deleted = await store.prune(before)
     if as_json:
         print_json({"before": before.isoformat(), "found": number, "deleted": deleted})
@@ -109,13 +108,6 @@ async def prune(store: Store, older_than: timedelta, *, dry_run: bool, yes: bool
     return 0
 
 
-async def _agreed(prompt: str) -> bool:
-    if not somebody_is_there():
-        raise SubagentsError("Nobody is here to agree to that: add --yes, or look with --dry-run first.")
-    said = await ask(prompt)
-    return said is not None and said.strip().lower() in ("y", "yes")
-
-
 async def _tell(store: Store, record: TaskRecord, said: str, *, as_json: bool) -> None:
     """What was done, and whether somebody is there to go on with the task."""
     waits = record.handle.status is TaskStatus.PENDING and not await acting.is_taken_up(store, record.task_id)
@@ -124,7 +116,7 @@ async def _tell(store: Store, record: TaskRecord, said: str, *, as_json: bool) -
         print_json(document(await standing_of(store, record), record))
     else:
         left = len(waiting_questions(record.handle))
-        more = f" {left} more {'question is' if left == 1 else 'questions are'} open." if left else ""
+        more = f" {counted(left, 'more question is', 'more questions are')} open." if left else ""
         print(f"{said}{more}", flush=True)
     if waits:
         print(f"{acting.NOBODY_THERE} goes on with it.", file=sys.stderr)

@@ -11,9 +11,8 @@ from typing import Any
 
 import anyio
 
-from mcp_subagents.cli.arguments import add_json, add_store
+from mcp_subagents.cli.arguments import add_json, add_store, new_parser
 from mcp_subagents.cli.looking import configured, open_existing, path_of
-from mcp_subagents.cli.printing import politely
 from mcp_subagents.config.environment import ServerConfig
 from mcp_subagents.errors import SubagentsError
 from mcp_subagents.fleet.choosing import EVERY
@@ -55,7 +54,12 @@ _ACTIONS = {
 }
 _EPILOGS = {
     "watch": "Ctrl-C leaves; the tasks go on. Piped, there is a line for each change.\n",
-    "answer": "At a terminal and without TEXT it asks you. - reads from standard input.\n",
+    "answer": (
+        "At a terminal and without TEXT it asks you. - reads from standard input.\n\n"
+        "exit codes:\n"
+        "  0  answered\n"
+        "  3  you left the question open\n"
+    ),
     "cancel": (
         "Softly, a task stops when its turn is over, and keeps what it has found. --hard\n"
         "does not wait for that; what the finished turns have found is kept.\n"
@@ -66,7 +70,13 @@ _EPILOGS = {
         "  1  failed or cancelled; why, and what there is, is on standard error\n"
         "  3  not ended yet\n"
     ),
-    "prune": "Servers do this by themselves, by `retention_days`, which holds here too unless\nyou say otherwise.\n",
+    "prune": (
+        "Servers do this by themselves, by `retention_days`, which holds here too unless\n"
+        "you say otherwise.\n\n"
+        "exit codes:\n"
+        "  0  done, or there was nothing to do\n"
+        "  3  you said no\n"
+    ),
 }
 
 
@@ -91,13 +101,7 @@ def _shielded(word: str) -> str:
 
 def parser() -> argparse.ArgumentParser:
     """What `tasks` understands."""
-    command = argparse.ArgumentParser(
-        prog="mcp-subagents tasks",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    command = new_parser("tasks", DESCRIPTION, EPILOG)
     actions = command.add_subparsers(
         dest="action", required=True, metavar="ACTION", title="actions", parser_class=_Parser
     )
@@ -152,7 +156,7 @@ def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     if arguments.action == "cancel" and arguments.all == bool(arguments.tasks):
         raise SubagentsError("Say which tasks to cancel by their ids, or --all of them, not both.")
     config = configured(arguments, env)
-    return politely(lambda: anyio.run(_act, arguments, path_of(config), config))
+    return anyio.run(_act, arguments, path_of(config), config)
 
 
 async def _act(arguments: argparse.Namespace, path: Path, config: ServerConfig) -> int:

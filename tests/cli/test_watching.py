@@ -94,7 +94,7 @@ async def test_at_a_terminal_ctrl_d_leaves_the_question_open(store: SqliteStore)
         async with at_terminal("tasks", "answer", "ask") as terminal:
             await terminal.shows("> ")
             await terminal.type("\x04")
-            assert await terminal.ended() == 1
+            assert await terminal.ended() == 3
     assert (await store.read(ASKING)).handle.status is TaskStatus.WAITING_FOR_ANSWER
 
 
@@ -104,7 +104,7 @@ async def test_at_a_terminal_nothing_is_deleted_before_somebody_agrees(store: Sq
         async with at_terminal("tasks", "prune", "--older-than", "0s") as terminal:
             await terminal.shows("[y/N] ")
             await terminal.type(f"{said}\n")
-            assert await terminal.ended() == (0 if said == "y" else 1)
+            assert await terminal.ended() == (0 if said == "y" else 3)
     assert await store.count(Query()) == left
 
 
