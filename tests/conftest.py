@@ -1,7 +1,8 @@
 """What tests of every kind share."""
 
+import logging
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,17 @@ from mcp_subagents.store.sqlite import open_sqlite
 @pytest.fixture(scope="session")
 def anyio_backend() -> str:
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def log_of_its_own() -> Generator[None]:
+    """Commands log to the streams of their process, which is ours: the next test has others."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    for each in [each for each in root.handlers if each not in handlers]:
+        root.removeHandler(each)
+    root.setLevel(level)
 
 
 @pytest.fixture(params=["memory", "sqlite"])

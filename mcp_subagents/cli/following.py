@@ -61,8 +61,10 @@ async def _follow(engine: Engine, task_id: str, screen: Screen, *, interactive: 
     while True:
         task = await _until_news(engine, task_id, screen)
         screen.rest()
-        if task.status is not TaskStatus.WAITING_FOR_ANSWER:
+        if task.status.is_terminal:
             return
+        if task.status is not TaskStatus.WAITING_FOR_ANSWER:
+            continue  # somebody elsewhere was faster, and it goes on
         if interactive:
             if not await _put_to_person(engine, task, screen):
                 return
@@ -123,7 +125,8 @@ async def _put_to_person(engine: Engine, task: TaskHandle, screen: Screen) -> bo
 
         async def ask_each() -> None:
             nonlocal left
-            for question in waiting_questions(task):
+            while waiting := waiting_questions(await engine.check(task.task_id)):
+                question = waiting[0]
                 screen.note(f"? {clipped(question.text)}", style="bold magenta")
                 said = await ask_until_said("> ")
                 if said is None:

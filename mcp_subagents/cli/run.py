@@ -118,7 +118,7 @@ async def _delegate(
         configs = by_name([spec.to_config() for spec in config.subagents] or [GENERAL_PURPOSE])
         name = _meant(arguments.agent or (past.subagent_name if past else None), configs)
         if arguments.model:
-            configs = {**configs, name: _on_model(configs[name], arguments.model)}
+            configs = {**configs, name: on_model(configs[name], arguments.model)}
         if config.model is None and name in without_model(configs.values()):
             raise ConfigError(why_no_model(env))
         equipment = Equipment(
@@ -150,9 +150,13 @@ def _meant(given: str | None, configs: Mapping[str, SubAgentConfig]) -> str:
     return found
 
 
-def _on_model(config: SubAgentConfig, model: str) -> SubAgentConfig:
+def on_model(config: SubAgentConfig, model: str) -> SubAgentConfig:
+    """The same subagent on that model, without what belongs to its own: the address, the key, and who stands in."""
     changed = config.copy()
     changed["model"] = model
+    changed.pop("base_url", None)
+    changed.pop("api_key_env", None)
+    changed.pop("fallback_models", None)
     return changed
 
 

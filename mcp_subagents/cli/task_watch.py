@@ -47,9 +47,10 @@ async def _keep_picture(store: Store, roots: Sequence[str], screen: Console) -> 
     async with store.watch() as changes:
         with Live(console=screen, auto_refresh=False, vertical_overflow="ellipsis") as live:
             while True:
+                ended = bool(roots) and not await _open(store, roots)
                 fleet = await _watched(store, roots, max(3, screen.height // 2 - 2))
                 live.update(await picture(store, fleet, screen, live=True), refresh=True)
-                if roots and not await _open(store, roots):
+                if ended:
                     return
                 # Ages grow, and what a task is doing between two turns is not told as a change.
                 with anyio.move_on_after(_ONCE_A_SECOND):
@@ -84,6 +85,9 @@ async def _tell_changes(store: Store, roots: Sequence[str], *, as_json: bool) ->
             if not roots or record.task_id in family or record.handle.parent_id in family:
                 family.add(record.task_id)
                 await tell(record)
+        # What has happened while the last change was told; with how those ended that were asked for as the last word.
+        for record in reversed((await _watched(store, roots, sys.maxsize)).records):
+            await tell(record)
 
 
 async def _watched(store: Store, roots: Sequence[str], limit: int, statuses: frozenset[TaskStatus] = EVERY) -> Fleet:

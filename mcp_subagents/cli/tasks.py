@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, cast
 
 import anyio
 
@@ -92,11 +92,32 @@ class _Parser(argparse.ArgumentParser):
         if self._at_it:
             return super().parse_known_args(args, namespace)
         self._at_it = True
-        return self.parse_known_intermixed_args([_shielded(word) for word in args or ()], namespace)
+        given, more = self.parse_known_intermixed_args([_shielded(word) for word in args or ()], namespace)
+        for name, value in vars(given).items():
+            setattr(given, name, _bared(value))
+        return given, _bared(more)
+
+    def error(self, message: str) -> NoReturn:
+        super().error(message.replace(_SHIELD, "").replace(repr(_SHIELD)[1:-1], ""))
+
+
+_SHIELD = "\0"
+"""Before a word that only looks like an option. Nobody can type it: no argument of a process has one."""
+
+
+def _bared(value: Any) -> Any:
+    """What was given, without the shield."""
+    match value:
+        case str():
+            return value.removeprefix(_SHIELD)
+        case list():
+            return [_bared(each) for each in cast("list[Any]", value)]
+        case _:
+            return value
 
 
 def _shielded(word: str) -> str:
-    return f" {word}" if re.fullmatch(r"-[\w-]{21}|-[A-Za-z0-9_][\w-]{6}", word) else word
+    return f"{_SHIELD}{word}" if re.fullmatch(r"-[\w-]{21}|-[A-Za-z0-9_][\w-]{6}", word) else word
 
 
 def parser() -> argparse.ArgumentParser:

@@ -133,6 +133,21 @@ async def test_what_is_below_it_is_told_and_run_here(home: Path):
     assert "  └ helper: turn 1 · asking the model" in err.splitlines()
 
 
+async def test_what_is_left_below_it_ends_with_it(home: Path):
+    def answers(request: Received) -> Reply:
+        if "small part" in said_by_user(request):
+            return Hang()
+        aside = ToolCall("task", {"description": "A small part.", "subagent_type": "helper", "mode": "async"})
+        return ToolCalls([aside], "Meanwhile:") if not turns(request) else Text("All but the small part.")
+
+    async with provider(home, answers):
+        assert (await result_of("run", "Do it."))[:2] == (0, "All but the small part.\n")
+    assert {each.handle.description: each.handle.status for each in await stored(home)} == {
+        "Do it.": TaskStatus.COMPLETED,
+        "A small part.": TaskStatus.CANCELLED,
+    }
+
+
 async def test_ctrl_c_stops_it_softly_and_keeps_what_it_found(home: Path):
     def answers(request: Received) -> Reply:
         if not turns(request):
@@ -263,6 +278,23 @@ async def test_a_question_that_is_answered_elsewhere_is_not_asked_any_more(home:
         assert (await result_of("tasks", "answer", record.task_id, "the US"))[0] == 0
         await terminal.shows("So it is the US.")
         assert await terminal.ended() == 0
+
+
+async def test_of_several_questions_one_that_is_answered_elsewhere_is_not_asked(home: Path):
+    def answers(request: Received) -> Reply:
+        if turns(request):
+            return Text(" and ".join(str(each["content"]) for each in request.body["messages"][-2:]))
+        calls = [ToolCall("ask_parent", {"question": question}) for question in ("Which region?", "Which year?")]
+        return ToolCalls(calls, "Two questions.")
+
+    async with provider(home, answers), at_terminal("run", "Do it.") as terminal:
+        await terminal.shows("? Which region?")
+        [record] = await stored(home)
+        assert (await result_of("tasks", "answer", record.task_id, "--question", "2", "2026"))[0] == 0
+        await terminal.type("the EU\n")
+        await terminal.shows("the EU and 2026")
+        assert await terminal.ended() == 0
+    assert "Which year?" not in terminal.shown
 
 
 async def test_at_a_terminal_ctrl_c_ends_a_question(home: Path):

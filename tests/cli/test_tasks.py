@@ -220,6 +220,19 @@ def test_an_id_may_begin_with_a_dash(tasks: Tasks, given: str):
     assert json.loads(tasks("show", given, "--json")[1])["task_id"] == DASHED
 
 
+def test_a_text_with_a_word_that_begins_with_a_dash_is_kept_as_it_is(path: Path, tasks: Tasks):
+    assert tasks("send", DASHED[:8], "x")[0] == 2  # it has ended, but it was found
+    assert tasks("send", "run", "from", "5", "to", "-1234567", "-", "please")[0] == 0
+    assert [mail.text for mail in of_store(path, RUNNING).mail] == ["from 5 to -1234567 - please"]
+
+
+def test_a_wrong_option_that_looks_like_an_id_is_named_as_it_was_given(capsys: pytest.CaptureFixture[str]):
+    with pytest.raises(SystemExit):
+        main(["tasks", "list", "--limit", "-1234567"])
+    told = capsys.readouterr().err
+    assert "'-1234567' is not a number from 1 on" in told
+
+
 def test_show_says_all_but_the_end_of_the_result(path: Path, tasks: Tasks):
     code, out, err = tasks("show", "don")
     shown = [re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", "THEN", line) for line in lines(out)]

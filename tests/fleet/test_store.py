@@ -1,5 +1,7 @@
 """Finding, choosing and acting on tasks: on every store, without anybody running one."""
 
+from pathlib import Path
+
 import anyio
 import pytest
 from paperwork import NOW, add, ask, complete, ids, start, task
@@ -9,6 +11,7 @@ from mcp_subagents.fleet.acting import answer, is_taken_up, see, send
 from mcp_subagents.fleet.choosing import chosen, standings
 from mcp_subagents.fleet.finding import find
 from mcp_subagents.store import Store
+from mcp_subagents.store.sqlite import open_sqlite
 from mcp_subagents.types import TaskStatus
 
 
@@ -82,3 +85,12 @@ async def test_a_task_is_taken_up_as_soon_as_somebody_starts_it(store: Store):
             assert found == []
             await start(store, "t1", NOW)
     assert found == [True]
+
+
+async def test_a_task_is_taken_up_if_others_are_busy(tmp_path: Path):
+    with anyio.fail_after(10):
+        async with open_sqlite(tmp_path / "tasks.db") as ours, open_sqlite(tmp_path / "tasks.db") as theirs:
+            await add(ours, task("t1"), task("t2"))
+            assert not await is_taken_up(ours, "t1", within=0.05)
+            await start(theirs, "t2")
+            assert await is_taken_up(ours, "t1", within=0.05)
