@@ -86,8 +86,7 @@ async def _looked(server: Named, running: ToolServers, there: Circumstances) -> 
             session = await running.server(server.definition).session()
             offered = await session.toolset.client.list_tools()
         except ToolServerDown as why:
-            told = str(why).removeprefix(f"The tool server {server.definition.name!r} ")
-            return problem("tools", f"{server.told}: {told}", _by_hand(server.definition))
+            return problem("tools", f"{server.told}: {why.trouble}.", _by_hand(server.definition))
         except Exception as why:
             told = f"{server.told}: it does not say what tools it has: {why}"
             return problem("tools", told, _by_hand(server.definition))
