@@ -78,6 +78,7 @@ class ToolServerDown(SubagentsError):
 
     def __init__(self, name: str, trouble: str) -> None:
         self.name = name
+        self.trouble = trouble
         super().__init__(f"The tool server {name!r} {trouble}.")
 
 

@@ -101,10 +101,13 @@ class _Ear(logging.Handler):
 
 @contextmanager
 def _overheard() -> Generator[list[str]]:
-    """What is logged in the block as a warning, or worse."""
+    """What is logged in the block as a warning, or worse; it is told as findings, so nobody else hears of it."""
     ear, logger = _Ear(), logging.getLogger("mcp_subagents")
+    before = logger.propagate
     logger.addHandler(ear)
+    logger.propagate = False
     try:
         yield ear.heard
     finally:
+        logger.propagate = before
         logger.removeHandler(ear)

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,12 +12,15 @@ from typing import Any, cast
 
 from mcp_subagents.doctor.findings import Finding, problem, warning
 from mcp_subagents.hosts import Host, Launch
+from mcp_subagents.hosts.states import NAME
 
 _REFERENCE = re.compile(r"\$\{(?:env:)?(?P<name>\w+)(?P<default>:-[^}]*)?\}|\{env:(?P<braced>\w+)\}")
 _BARE_REFERENCE = re.compile(r"\$(?P<name>[A-Za-z_]\w*)")
 """As Gemini CLI writes it."""
 _FETCHERS = frozenset({"uvx", "uv", "pipx", "npx", "docker"})
 """Commands that may first download what they start."""
+_SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "fish", "cmd", "powershell", "pwsh", "wsl", "ssh"})
+"""Commands that take words for a program, or hand them to another machine."""
 _HANDED_ON = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR", "USER", "APPDATA", "LOCALAPPDATA")
 _HANDED_ON_TOO = ("PROGRAMFILES", "SYSTEMDRIVE", "SYSTEMROOT", "TEMP", "USERNAME", "USERPROFILE", "PATHEXT")
 """What a server gets of the environment of a host that does not hand it on."""
@@ -52,16 +56,37 @@ class Entry:
         return [str(each) for each in cast("list[Any]", found)] if isinstance(found, list) else []
 
     @property
-    def fetches(self) -> bool:
-        return PureWindowsPath(self.launch.command).name.removesuffix(".exe") in _FETCHERS
+    def not_started(self) -> str:
+        """Why it cannot be started on a store of our own, if so; nothing if it can."""
+        match PureWindowsPath(self.launch.command).name.lower().removesuffix(".exe"):
+            case name if name in _FETCHERS:
+                return f"{self.launch.command} fetches it when it starts"
+            case name if name in _SHELLS:
+                return f"{self.launch.command} may start it on your real tasks"
+            case _:
+                return ""
 
     @property
     def configs(self) -> Sequence[str]:
         """The configuration that it names, if any."""
+        return self._arguments_for_config or ([value] if (value := self.given.get("MCP_SUBAGENTS_CONFIG")) else [])
+
+    @property
+    def _arguments_for_config(self) -> Sequence[str]:
         args = self.launch.args
         named = [after for before, after in pairwise(args) if before == "--config"]
-        named += [each.partition("=")[2] for each in args if each.startswith("--config=")]
-        return named or ([value] if (value := self.given.get("MCP_SUBAGENTS_CONFIG")) else [])
+        return named + [each.partition("=")[2] for each in args if each.startswith("--config=")]
+
+    def again(self, *options: str, config: str | None = None) -> str:
+        """The command that renews this very entry, and lets it keep its configuration unless there is another.
+
+        The variables of an entry stay when it is renewed; its arguments do not.
+        """
+        kept = [config] if config is not None else self._arguments_for_config[-1:]
+        words = ["mcp-subagents", "install", self.host.name]
+        words += ["--name", self.name] if self.name != NAME else []
+        words += ["--config", *kept] if kept else []
+        return shlex.join([*words, *options])
 
     def references(self) -> Sequence[str]:
         """The variables that it takes from the host's environment, but for those with a default."""
@@ -98,17 +123,17 @@ def looked_at(entry: Entry, env: Mapping[str, str]) -> Sequence[Finding]:
 
 
 def _command(entry: Entry, env: Mapping[str, str]) -> Iterable[Finding]:
-    command, again = entry.launch.command, f"mcp-subagents install {entry.host.name}"
+    command = entry.launch.command
     path = Path(command).expanduser()
     if shutil.which(str(path), path=entry.environment(env).get("PATH")) is None:
         if path.is_file():
             yield problem("hosts", f"{entry.told}: {command} is not executable.", f"chmod +x '{command}'")
         else:
             told = f"{entry.told}: it starts {command}, which is not there; its environment may have been deleted."
-            yield problem("hosts", told, f"Install it anew from where mcp-subagents is now: {again}")
+            yield problem("hosts", told, f"Install it anew from where mcp-subagents is now: {entry.again()}")
     elif not path.is_absolute() and entry.host.desktop:
         told = f"{entry.told}: {command!r} is found by PATH here, and an app that is started by a click has another."
-        yield warning("hosts", told, f"Let the entry have the whole path: {again}")
+        yield warning("hosts", told, f"Let the entry have the whole path: {entry.again()}")
 
 
 def _config(entry: Entry) -> Iterable[Finding]:
@@ -116,13 +141,12 @@ def _config(entry: Entry) -> Iterable[Finding]:
         if "{" in each or "$" in each:
             continue  # a variable of the host's own
         path = Path(each).expanduser()
-        again = f"mcp-subagents install {entry.host.name} --config"
         if not path.is_absolute():
             told = f"{entry.told}: its configuration {each!r} is looked for wherever the app was started."
-            yield warning("hosts", told, f"Give the whole path: {again} {os.path.abspath(path)}")
+            yield warning("hosts", told, f"Give the whole path: {entry.again(config=os.path.abspath(path))}")
         elif not path.is_file():
             told = f"{entry.told}: its configuration {each} is not there."
-            yield problem("hosts", told, f"Put the file there, or name another one: {again} FILE")
+            yield problem("hosts", told, f"Put the file there, or name another one: {entry.again(config='FILE')}")
 
 
 def _variables(entry: Entry, env: Mapping[str, str]) -> Iterable[Finding]:
@@ -137,10 +161,9 @@ def unseen_keys(entry: Entry, env: Mapping[str, str], keys: Sequence[str]) -> It
     if missing := [name for name in keys if not entry.environment(env).get(name)]:
         names = ", ".join(missing)
         # A file that can name no variable has to hold the key itself, which is for its owner to say.
-        copying = " --copy-keys" if entry.host.reference is None else ""
+        copying = ["--copy-keys"] if entry.host.reference is None else []
         yield warning(
             "hosts",
             f"{entry.told}: its server will not see {names}, which the models of your subagents need.",
-            f"Put {names} under `env` of the entry, or let this do it: "
-            f"mcp-subagents install {entry.host.name}{copying}",
+            f"Put {names} under `env` of the entry, or let this do it: {entry.again(*copying)}",
         )

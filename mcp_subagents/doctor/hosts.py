@@ -60,7 +60,7 @@ def _of_file(state: HostState, ours: Sequence[Entry]) -> Iterable[Finding]:
     title, name = state.host.title, state.host.name
     if state.trouble is not None:
         yield problem("hosts", f"{title}: {state.trouble}", "Mend that file; the app may have lost all its servers.")
-    elif state.standing == "other":
+    elif not ours and state.standing == "other":
         told = f"{title}: its entry of the name subagents in {state.file} starts something else."
         yield warning("hosts", told, f"Give ours another name: mcp-subagents install {name} --name our-subagents")
     elif not ours:
@@ -77,9 +77,8 @@ async def _of_entry(entry: Entry, there: Circumstances, heard: _Heard) -> Sequen
     wrong = [*looked_at(entry, there.env), *_keys(entry, there)]
     if any(each.level is Level.PROBLEM for each in wrong):
         return wrong
-    if entry.fetches:
-        told = f"{entry.told}: {entry.launch.command} fetches it when it starts, so it was not started here."
-        return [*wrong, fine("hosts", told)]
+    if entry.not_started:
+        return [*wrong, fine("hosts", f"{entry.told}: {entry.not_started}, so it was not started here.")]
     environment = entry.environment(there.env)
     key = entry.launch, frozenset(environment.items())
     if key not in heard:
@@ -96,17 +95,17 @@ def _keys(entry: Entry, there: Circumstances) -> Iterable[Finding]:
 
 def judged(entry: Entry, heard: Greeting | Silence) -> Finding:
     """What came of starting the server as the host would."""
-    host, own = entry.host.name, version("mcp-subagents")
+    own = version("mcp-subagents")
     match heard:
         case Silence(why):
-            fix = f"Install it anew from where mcp-subagents is now: mcp-subagents install {host}"
+            fix = f"Install it anew from where mcp-subagents is now: {entry.again()}"
             return problem("hosts", f"{entry.told}: its server does not start: {why}", fix)
         case Greeting(name=name) if name != _NAME:
             told = f"{entry.told}: {entry.launch.command} is not mcp-subagents; it says it is {name}."
-            return problem("hosts", told, f"mcp-subagents install {host} --force")
+            return problem("hosts", told, f"Have it start this one: {entry.again('--force')}")
         case Greeting(version=other) if other != own:
             told = f"{entry.told}: it starts mcp-subagents {other}, and this is {own}."
-            return warning("hosts", told, f"Have it start this one: mcp-subagents install {host}")
+            return warning("hosts", told, f"Have it start this one: {entry.again()}")
         case Greeting(seconds=seconds) if seconds > SLOW:
             told = f"{entry.told}: its server takes {seconds:.1f} s to answer; some apps wait for ten."
             return warning("hosts", told, "See what keeps the machine busy, or raise the start-up timeout of your app.")

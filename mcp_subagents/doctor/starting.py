@@ -82,13 +82,14 @@ def judged(heard: Greeting | Silence, command: Sequence[str]) -> Finding:
 async def greeted(command: Sequence[str], env: Mapping[str, str], patience: float) -> Greeting | Silence:
     """Start a server on an empty store of its own, say hello, and end it.
 
-    The real store is left alone: a server that is started on it would begin to work on the tasks there.
+    The real store is left alone: a server that is started on it would begin to work on the tasks there. So the store
+    is named twice: where a program in between does not hand on its arguments, the environment says it.
     """
     with tempfile.TemporaryDirectory(prefix="mcp-subagents-doctor-") as folder:
-        store = ["--store", f"sqlite:///{Path(folder, 'tasks.db')}"]
+        store = f"sqlite:///{Path(folder, 'tasks.db')}"
         began = time.perf_counter()
         try:
-            async with _started([*command, *store], env) as process:
+            async with _started([*command, "--store", store], {**env, "MCP_SUBAGENTS_STORE": store}) as process:
                 with anyio.move_on_after(patience):
                     return await _hello(process, began)
                 return Silence(f"no answer within {patience:g} seconds")

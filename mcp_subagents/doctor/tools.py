@@ -49,7 +49,7 @@ async def tools(there: Circumstances) -> Iterable[Finding]:
         for server in servers:
             group.start_soon(look, server)
     down = {user for server in servers if found[server.definition.key].level is not Level.OK for user in server.users}
-    missing = await _missing([each for each in there.subagents if each.get("name") not in down], there)
+    missing = await missing_tools([each for each in there.subagents if each.get("name") not in down], there)
     return [*(found[server.definition.key] for server in servers), *missing]
 
 
@@ -86,8 +86,7 @@ async def _looked(server: Named, running: ToolServers, there: Circumstances) -> 
             session = await running.server(server.definition).session()
             offered = await session.toolset.client.list_tools()
         except ToolServerDown as why:
-            told = str(why).removeprefix(f"The tool server {server.definition.name!r} ")
-            return problem("tools", f"{server.told}: {told}", _by_hand(server.definition))
+            return problem("tools", f"{server.told}: {why.trouble}.", _by_hand(server.definition))
         except Exception as why:
             told = f"{server.told}: it does not say what tools it has: {why}"
             return problem("tools", told, _by_hand(server.definition))
@@ -123,7 +122,7 @@ def _quoted(argument: str) -> str:
 _OF_MODELS = ("fallback_models", "base_url", "api_key_env", "effort", "output_schema", "subagents")
 
 
-async def _missing(subagents: Sequence[SubAgentConfig], there: Circumstances) -> Sequence[Finding]:
+async def missing_tools(subagents: Sequence[SubAgentConfig], there: Circumstances) -> Sequence[Finding]:
     """The tools that subagents name and do not get, found by a rehearsal in which no model is asked."""
     config = there.config
     naming = [each for each in subagents if names_tools(each.get("tools"), each.get("disallowed_tools") or ())]
@@ -139,12 +138,21 @@ async def _missing(subagents: Sequence[SubAgentConfig], there: Circumstances) ->
     found: list[Finding] = []
     async with roster.open(looking=False):
         for name in roster.configs:
-            with anyio.move_on_after(there.options.patience):
+            with anyio.move_on_after(there.options.patience) as waiting:
                 try:
                     await roster.check(name)
                 except SubagentsError as why:
                     found.append(problem("tools", str(why), f"Mend `tools` or `disallowed_tools` of {name!r}."))
+            if waiting.cancelled_caught:
+                found.append(_unknown(name, there.options.patience))
     return found
+
+
+def _unknown(name: str, patience: float) -> Finding:
+    told = f"{name}: whether the tools that it names are there is not known: no answer within {patience:g} seconds."
+    return problem(
+        "tools", told, f"Give it more time: mcp-subagents doctor tools --patience {min(3 * patience, 3000):g}"
+    )
 
 
 def _without_model(config: SubAgentConfig) -> SubAgentConfig:

@@ -60,8 +60,9 @@ PROMISED = [
 def environment(temporary: Path, **more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("MCP_SUBAGENTS_", "COLUMNS"))}
     # A configuration that is wrong shows whether the demo keeps to itself.
-    given = {"MCP_SUBAGENTS_CONFIG": "nowhere.yaml", "MCP_SUBAGENTS_MODEL": "nobody:nothing", "TMPDIR": str(temporary)}
-    return {**kept, **given, "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", **more}
+    given = {"CONFIG": "nowhere.yaml", "MODEL": "nobody:nothing", "SYNC_PATIENCE": "as long as it takes"}
+    wrong = {f"MCP_SUBAGENTS_{name}": value for name, value in given.items()}
+    return {**kept, **wrong, "TMPDIR": str(temporary), "PYTHONPATH": str(ROOT), "PYTHONIOENCODING": "utf-8", **more}
 
 
 def run(temporary: Path, *options: str, **more: str) -> "subprocess.CompletedProcess[str]":

@@ -58,6 +58,17 @@ HOSTS: Plants = {
         "have been deleted.",
         fix="Install it anew from where mcp-subagents is now: mcp-subagents install cursor",
     ),
+    "a command that has vanished, under another name and with a configuration": Plant(
+        check="hosts",
+        plant=lambda ground: cursor(
+            ground,
+            helpers={"command": "/gone/mcp-subagents", "args": ["--config", str(ground.put("team.yaml", "{}"))]},
+        ),
+        says="problem Cursor (helpers): it starts /gone/mcp-subagents, which is not there; its environment may "
+        "have been deleted.",
+        fix="Install it anew from where mcp-subagents is now: mcp-subagents install cursor --name helpers "
+        "--config {home}/team.yaml",
+    ),
     "a command that is not executable": Plant(
         check="hosts",
         plant=not_executable,

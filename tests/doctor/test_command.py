@@ -69,7 +69,7 @@ def test_a_healthy_machine_has_no_problem(healthy: Path):
     assert subjects == ["python", "sqlite", "config", "store", "models", "tools", "start", "hosts"]
     assert lines[2].endswith("subagents.yaml; 1 subagent: helper.")
     assert lines[3].endswith(f"{healthy}/mcp-subagents/tasks.db is not there yet; it is made with the first task.")
-    assert lines[5].endswith("bench (helper): started, 9 tools.")
+    assert re.search(r"bench \(helper\): started, [1-9]\d* tools\.$", lines[5])
     assert re.search(r"The server (answers|takes) \d", lines[6])
     assert re.search(r"Cursor \(subagents\): its server (answers after|takes) \d", lines[7])
     assert not (healthy / "mcp-subagents").exists(), "it was looked at, and nothing was made"

@@ -40,7 +40,7 @@ def test_doctor_finds(plant: Plant, home: Path, monkeypatch: pytest.MonkeyPatch,
     assert lines[-1].endswith(f": {fix}"), "that is the next step"
 
 
-COMMAND_IN_A_FIX = re.compile(r"mcp-subagents (?P<words>\w[\w -]*)")
+COMMAND_IN_A_FIX = re.compile(r"mcp-subagents (?P<words>\w[\w ./{}-]*)")
 PASTED = [
     words
     for plant in PLANTS.values()

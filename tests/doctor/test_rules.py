@@ -6,12 +6,10 @@ import anyio
 import pytest
 
 from mcp_subagents.doctor import Circumstances, Finding, Level, Options, examine, gathered, verdict_on
-from mcp_subagents.doctor.entries import Entry, looked_at
 from mcp_subagents.doctor.findings import fine, problem, warning
 from mcp_subagents.doctor.machine import judged_python, judged_sqlite
 from mcp_subagents.doctor.starting import Greeting, Silence, judged
 from mcp_subagents.doctor.storage import judged_room, store
-from mcp_subagents.hosts import HOSTS, Launch
 
 GOOD, ODD, BAD = fine("a", "well"), warning("b", "odd", "see to it"), problem("c", "bad", "mend it")
 
@@ -96,56 +94,3 @@ async def test_a_check_that_does_not_end_is_a_finding():
     assert await told(endless, longest=0.01) == [
         problem("odd", "This check did not end within 0.01 seconds.", "See what it waits for, and retry.")
     ]
-
-
-ENV = {"PATH": "/usr/bin:/bin", "HOME": "/home/me", "SET": "a value", "OTHER": "another"}
-
-
-def entry(host: str, command: str = "sh", *args: str, **data: object) -> Entry:
-    return Entry(HOSTS[host], "subagents", Launch(command=command, args=args), data)
-
-
-@pytest.mark.parametrize(
-    ("entry", "environment"),
-    [
-        (entry("claude-code", env={"A": "${SET}", "B": "${UNSET:-b}"}), {**ENV, "A": "a value", "B": "b"}),
-        (entry("cursor", env={"A": "${env:SET}"}), {"PATH": ENV["PATH"], "HOME": "/home/me", "A": "a value"}),
-        (entry("gemini", env={"A": "$SET"}), {"PATH": ENV["PATH"], "HOME": "/home/me", "A": "a value"}),
-        (entry("codex", env_vars=["SET", "UNSET"]), {"PATH": ENV["PATH"], "HOME": "/home/me", "SET": "a value"}),
-        (entry("opencode", environment={"A": "{env:SET}"}), {**ENV, "A": "a value"}),
-    ],
-    ids=lambda value: value.host.title if isinstance(value, Entry) else "",
-)
-def test_a_server_finds_what_its_host_would_give_it(entry: Entry, environment: dict[str, str]):
-    assert entry.environment(ENV) == environment
-    assert looked_at(entry, ENV) == [] or entry.host.desktop
-
-
-@pytest.mark.parametrize(
-    ("entry", "what"),
-    [
-        (
-            entry("cursor", "sh"),
-            "Cursor (subagents): 'sh' is found by PATH here, and an app that is started by a click has another.",
-        ),
-        (
-            entry("codex", "sh", "--config=team.yaml"),
-            "Codex (subagents): its configuration 'team.yaml' is looked for wherever the app was started.",
-        ),
-        (
-            entry("codex", "sh", env={"MCP_SUBAGENTS_CONFIG": "/gone.yaml"}),
-            "Codex (subagents): its configuration /gone.yaml is not there.",
-        ),
-        (
-            entry("opencode", "sh", environment={"A": "{env:UNSET}"}),
-            "OpenCode (subagents): it takes UNSET from the environment, and here UNSET is not set.",
-        ),
-    ],
-)
-def test_an_entry_is_judged_by_what_it_says(entry: Entry, what: str):
-    assert [each.what for each in looked_at(entry, ENV)] == [what]
-
-
-def test_what_downloads_at_its_start_is_known():
-    assert entry("codex", "/usr/bin/uvx", "mcp-subagents").fetches
-    assert not entry("codex", "/usr/bin/mcp-subagents").fetches
