@@ -68,15 +68,22 @@ def plan_uninstall(host: Host, path: Path, name: str, receipts: Receipts) -> Pla
     change = _told(path, removed(file.text, host, name, receipt.trace if receipt else None))
     if change is None:
         return None
-    emptied = receipt is not None and receipt.created and "".join(change.text.strip("\ufeff").split()) in ("", "{}")
+    # A receipt may be older than the file: somebody may have made a new one, which is theirs even if it says little.
+    ours = receipt if change.trace is not None else None
+    emptied = ours is not None and ours.created and "".join(change.text.strip("\ufeff").split()) in ("", "{}")
     return Plan(
         host=host,
         name=name,
         file=file,
         after=None if emptied else change.text,
         receipt=None,
-        folders=receipt.folders if receipt else (),
+        folders=ours.folders if ours else (),
     )
+
+
+def forget_gone(path: Path, name: str, receipts: Receipts) -> None:
+    """Let go of the receipt of an entry that is not there any more: it says nothing about one that may come."""
+    receipts.forget(look(path).path, name)
 
 
 def carry_out(plan: Plan, receipts: Receipts, now: datetime) -> Path | None:
