@@ -34,7 +34,7 @@ class Change:
 
     text: str
     trace: Trace | None
-    """Of an entry that was put in, what that left; of one that was taken out, what went with it, if it was all there."""
+    """Of an entry that was put in, what that left; of one that was taken out, the same if all of it was found."""
 
 
 def added(
