@@ -19,7 +19,6 @@ from mcp_subagents.cli.installing import (
     meant,
     print_json,
     receipts,
-    shown,
 )
 from mcp_subagents.cli.listing import print_outcomes, print_plans, print_states
 from mcp_subagents.config.environment import load
@@ -91,7 +90,7 @@ class _Step:
         return replace(Outcome(host=host, file=file, result=result), **more)
 
     def diff(self) -> str:
-        return shown(self.plan) if self.plan else ""
+        return self.plan.shown() if self.plan else ""
 
 
 def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:

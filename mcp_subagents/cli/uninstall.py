@@ -15,7 +15,6 @@ from mcp_subagents.cli.installing import (
     meant,
     print_json,
     receipts,
-    shown,
 )
 from mcp_subagents.cli.listing import print_outcomes, print_plans
 from mcp_subagents.errors import ConfigError
@@ -51,7 +50,7 @@ def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
         forget_gone(state.file, arguments.name, receipts())
     if not arguments.hosts:
         planned = [(state, plan) for state, plan in planned if plan is not None and state.standing != "other"]
-    diffs = {state.host.name: shown(plan) for state, plan in planned if isinstance(plan, Plan)}
+    diffs = {state.host.name: plan.shown() for state, plan in planned if isinstance(plan, Plan)}
     if not arguments.json:
         print_plans([(state, diffs[state.host.name]) for state, plan in planned if isinstance(plan, Plan)])
     if diffs and not (arguments.dry_run or arguments.yes) and not agrees("Write this?"):
