@@ -19,7 +19,6 @@ from mcp_subagents.cli.installing import (
     meant,
     print_json,
     receipts,
-    shown,
 )
 from mcp_subagents.cli.listing import print_outcomes, print_plans, print_states
 from mcp_subagents.config.environment import load
@@ -29,6 +28,7 @@ from mcp_subagents.hosts.advice import next_steps
 from mcp_subagents.hosts.entries import Variables, entry_for, variables
 from mcp_subagents.hosts.installing import Plan, carry_out, plan_install
 from mcp_subagents.hosts.launches import Launch, this_installation
+from mcp_subagents.hosts.needs import needed
 from mcp_subagents.hosts.states import HostState
 
 DESCRIPTION = """\
@@ -90,7 +90,7 @@ class _Step:
         return replace(Outcome(host=host, file=file, result=result), **more)
 
     def diff(self) -> str:
-        return shown(self.plan) if self.plan else ""
+        return self.plan.shown() if self.plan else ""
 
 
 def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
@@ -144,7 +144,7 @@ def launched(config: str | None, env: Mapping[str, str]) -> Launch:
 def _planned(state: HostState, launch: Launch, arguments: argparse.Namespace, env: Mapping[str, str]) -> _Step:
     names, values = _asked(arguments.env)
     if arguments.config is not None:
-        names += [spec.api_key_env for spec in load(arguments.config, env).subagents if spec.api_key_env]
+        names += needed(load(arguments.config, env), env)
     given = variables(state.host, env, also=names, given=values, copy_keys=arguments.copy_keys)
     entry = entry_for(state.host, launch, given)
     try:

@@ -11,15 +11,10 @@ from pathlib import Path
 from platformdirs import user_data_path
 
 from mcp_subagents.errors import ConfigError
-from mcp_subagents.hosts.entries import secrets_in
-from mcp_subagents.hosts.installing import Plan
 from mcp_subagents.hosts.known import HOSTS, Host, named
 from mcp_subagents.hosts.places import project_files
 from mcp_subagents.hosts.receipts import Receipts
-from mcp_subagents.hosts.servers import Servers, read_servers
 from mcp_subagents.hosts.states import NAME, HostState, chosen, found, state_in
-from mcp_subagents.redact import redact
-from mcp_subagents.texts import plain
 
 FINE, REFUSED, DECLINED = 0, 2, 3
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}", re.ASCII)
@@ -117,17 +112,6 @@ def print_json(states: Sequence[HostState], outcomes: Sequence[Outcome]) -> None
         for each in outcomes
     ]
     print(json.dumps({"found": looked_at, "hosts": listed}, indent=2, ensure_ascii=False))
-
-
-def shown(plan: Plan) -> str:
-    """The diff of a plan as it can be shown: without values of variables and headers, and whatever looks like a key."""
-    diff = plan.diff()
-    for text in (plan.file.text, plan.after or ""):
-        servers = read_servers(text, plan.host)
-        if isinstance(servers, Servers):
-            for value in [value for entry in servers.entries.values() for value in secrets_in(entry)]:
-                diff = diff.replace(json.dumps(value, ensure_ascii=False), '"***"').replace(f"'{value}'", "'***'")
-    return redact(plain(diff))
 
 
 def agrees(question: str) -> bool:

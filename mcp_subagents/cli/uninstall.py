@@ -15,11 +15,10 @@ from mcp_subagents.cli.installing import (
     meant,
     print_json,
     receipts,
-    shown,
 )
 from mcp_subagents.cli.listing import print_outcomes, print_plans
 from mcp_subagents.errors import ConfigError
-from mcp_subagents.hosts.installing import Plan, carry_out, plan_uninstall
+from mcp_subagents.hosts.installing import Plan, carry_out, forget_gone, plan_uninstall
 from mcp_subagents.hosts.states import HostState
 
 DESCRIPTION = """\
@@ -47,9 +46,11 @@ def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
         raise ConfigError("--json asks nothing: say --yes to do it, or --dry-run to look.")
     states = meant(arguments, env)
     planned = [(state, _planned(state, arguments.name)) for state in states]
+    for state in [state for state, plan in planned if plan is None and not arguments.dry_run]:
+        forget_gone(state.file, arguments.name, receipts())
     if not arguments.hosts:
         planned = [(state, plan) for state, plan in planned if plan is not None and state.standing != "other"]
-    diffs = {state.host.name: shown(plan) for state, plan in planned if isinstance(plan, Plan)}
+    diffs = {state.host.name: plan.shown() for state, plan in planned if isinstance(plan, Plan)}
     if not arguments.json:
         print_plans([(state, diffs[state.host.name]) for state, plan in planned if isinstance(plan, Plan)])
     if diffs and not (arguments.dry_run or arguments.yes) and not agrees("Write this?"):

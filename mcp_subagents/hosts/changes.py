@@ -34,6 +34,7 @@ class Change:
 
     text: str
     trace: Trace | None
+    """Of an entry that was put in, what that left; of one that was taken out, the same if all of it was found."""
 
 
 def added(
@@ -81,27 +82,27 @@ def removed(text: str, host: Host, name: str, trace: Trace | None) -> Change | M
     launch = launch_in(servers.entries[name])
     if launch is None or not launch.is_ours:
         return _at(text, host, name, "is not ours, and stays. If it is to go, remove it by hand")
-    for after in _ways_out(text, host, name, trace):
+    for way in _ways_out(text, host, name, trace):
         restored = trace is not None and bool(trace.was)
-        if restored and _same(after, text, host, _without(name), but=name):
-            return Change(text=after, trace=None)
-        if _same(after, text, host, _without(name)):
-            return Change(text=after, trace=None)
+        if restored and _same(way.text, text, host, _without(name), but=name):
+            return way
+        if _same(way.text, text, host, _without(name)):
+            return way
     return _at(text, host, name, "is written in a way that cannot be edited safely; remove it by hand")
 
 
-def _ways_out(text: str, host: Host, name: str, trace: Trace | None) -> Iterator[str]:
+def _ways_out(text: str, host: Host, name: str, trace: Trace | None) -> Iterator[Change]:
     """What the text could become, the best first. What fits is for others to judge."""
     found = _span(text, host, name)
     if trace is not None and found is not None:
         start, end = found[0] - len(trace.head), found[1] + len(trace.tail)
         if text[start : found[0]] == trace.head and text[found[1] : end] == trace.tail:
-            yield text[:start] + trace.was + text[end:]
+            yield Change(text=text[:start] + trace.was + text[end:], trace=trace)
     if host.syntax == "toml":
-        yield toml_edits.take(text, host.key, name)
+        yield Change(text=toml_edits.take(text, host.key, name), trace=None)
     else:
         made_key = trace is not None and f'"{host.key}"' in trace.head
-        yield json_edits.take(text, host.key, name, with_key=made_key)
+        yield Change(text=json_edits.take(text, host.key, name, with_key=made_key), trace=None)
 
 
 def _put(text: str, host: Host, name: str, entry: Mapping[str, Any]) -> Edit | None:

@@ -12,8 +12,6 @@ KEYS = tuple(provider.variable for provider in PROVIDERS)
 """The variables that hold the keys of models."""
 _SETTINGS = ("MCP_SUBAGENTS_CONFIG", "MCP_SUBAGENTS_STORE", "MCP_SUBAGENTS_MODEL")
 
-_CONFIDENTIAL = ("env", "environment", "headers", "http_headers")
-
 CODEX_STARTUP, CODEX_CALL = 60, 300
 """Seconds. A first start by uvx may have to download; we hand a call back to Codex after 240 seconds."""
 GEMINI_PATIENCE = 600_000
@@ -97,7 +95,7 @@ def merged(old: object, new: Mapping[str, Any]) -> dict[str, Any]:
         if key in given:
             result[key] = _mapping(given[key])
             for name, value in _mapping(new.get(key)).items():
-                if name not in result[key] or not _is_reference(name, value):
+                if name not in result[key] or not is_reference(name, value):
                     result[key] = {**result[key], name: value}
     if isinstance(given.get("env_vars"), list):
         before = cast("list[Any]", given["env_vars"])
@@ -108,14 +106,8 @@ def merged(old: object, new: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def secrets_in(entry: object) -> list[str]:
-    """What may be secret in an entry, of ours or another: the values of its variables and headers, but references."""
-    given = _mapping(entry)
-    pairs = [pair for key in _CONFIDENTIAL for pair in _mapping(given.get(key)).items()]
-    return [value for name, value in pairs if isinstance(value, str) and value and not _is_reference(name, value)]
-
-
-def _is_reference(name: str, value: object) -> bool:
+def is_reference(name: str, value: object) -> bool:
+    """Whether `value` does nothing but name the variable `name`, in the way of some host."""
     return any(host.reference and host.reference % name == value for host in HOSTS.values())
 
 

@@ -13,7 +13,10 @@ from mcp_subagents.errors import ConfigError
 from mcp_subagents.hosts.changes import Change, added, removed
 from mcp_subagents.hosts.files import HostFile, look, missing_folders, remove, write
 from mcp_subagents.hosts.known import Host
+from mcp_subagents.hosts.masking import masked
 from mcp_subagents.hosts.receipts import Receipt, Receipts
+from mcp_subagents.redact import redact
+from mcp_subagents.texts import plain
 
 NO_FILE = "(no file)"
 
@@ -32,13 +35,16 @@ class Plan:
     folders: tuple[Path, ...] = ()
     """Those that go with a file that is removed."""
 
-    def diff(self) -> str:
-        """The change, as `diff -u` shows it."""
+    def shown(self) -> str:
+        """The change as `diff -u` shows it, without values of variables and headers, and whatever looks like a key."""
         named = str(self.file.path)
-        before, after = _lines(self.file.text), _lines(self.after or "")
+        before, after = _lines(self.file.text, self.host), _lines(self.after or "", self.host)
         old = named if self.file.content is not None else NO_FILE
         new = named if self.after is not None else NO_FILE
-        return "".join(_whole(line) for line in difflib.unified_diff(before, after, old, new))
+        # Lines are compared as they are, so that a value that changes is seen to, and shown as they may be.
+        masks = dict([*before, *after])
+        told = difflib.unified_diff([line for line, _ in before], [line for line, _ in after], old, new)
+        return redact(plain("".join(_whole(line[0] + masks.get(line[1:], line[1:])) for line in told)))
 
 
 def plan_install(
@@ -68,15 +74,22 @@ def plan_uninstall(host: Host, path: Path, name: str, receipts: Receipts) -> Pla
     change = _told(path, removed(file.text, host, name, receipt.trace if receipt else None))
     if change is None:
         return None
-    emptied = receipt is not None and receipt.created and "".join(change.text.strip("\ufeff").split()) in ("", "{}")
+    # A receipt may be older than the file: somebody may have made a new one, which is theirs even if it says little.
+    ours = receipt if change.trace is not None else None
+    emptied = ours is not None and ours.created and "".join(change.text.strip("\ufeff").split()) in ("", "{}")
     return Plan(
         host=host,
         name=name,
         file=file,
         after=None if emptied else change.text,
         receipt=None,
-        folders=receipt.folders if receipt else (),
+        folders=ours.folders if ours else (),
     )
+
+
+def forget_gone(path: Path, name: str, receipts: Receipts) -> None:
+    """Let go of the receipt of an entry that is not there any more: it says nothing about one that may come."""
+    receipts.forget(look(path).path, name)
 
 
 def carry_out(plan: Plan, receipts: Receipts, now: datetime) -> Path | None:
@@ -111,8 +124,16 @@ def _told(path: Path, change: Change | Mistake | None) -> Change | None:
     return change
 
 
-def _lines(text: str) -> list[str]:
-    """The lines of `text` with their ends, which are line feeds and nothing else."""
+def _lines(text: str, host: Host) -> list[tuple[str, str]]:
+    """Each line of `text` with its end, which is a line feed and nothing else, and what may be shown of it.
+
+    The same line may have to be masked here and not there, so the first holds both.
+    """
+    pairs = zip(_split(text), _split(masked(text, host)), strict=True)
+    return [(f"{line}\0{mask}", mask) for line, mask in pairs]
+
+
+def _split(text: str) -> list[str]:
     return list(io.StringIO(text.removeprefix("\ufeff").replace("\r\n", "\n"), newline="\n"))
 
 

@@ -3,15 +3,17 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from pathlib import PurePath, PureWindowsPath
+from pathlib import PurePath
 from typing import Any, cast
 
 from mcp_subagents.config.providers import PROVIDERS
 from mcp_subagents.errors import ConfigError
+from mcp_subagents.hosts.runners import program, started
 
 COMMAND, MODULE = "mcp-subagents", "mcp_subagents"
-_OURS = re.compile(rf"{COMMAND}(?:\[[\w,.-]*\])?(?:(?:==|@).*)?", re.ASCII)
+_OURS = re.compile(rf"{COMMAND}(?:\[[\w,.-]*\])?(?:(?:==|@|:).*)?", re.ASCII)
+"""Our command, or our package as runners name it, or an image of it."""
+_PYTHON = re.compile(r"py|(?:python|pypy)[\d.]*[tw]?")
 _FLEETING = re.compile(r"(?:archive|environments|builds)-v\d+")
 """The folders in the cache of uv where it puts environments that it may delete."""
 
@@ -26,9 +28,20 @@ class Launch:
     @property
     def is_ours(self) -> bool:
         """Whether it starts mcp-subagents, in whichever way."""
-        words = [self.command, *self.args]
-        named = [PureWindowsPath(self.command).name.removesuffix(".exe"), *self.args]
-        return ("-m", MODULE) in pairwise(words) or any(_OURS.fullmatch(name) for name in named)
+        return any(_is_ours(words) for words in started((self.command, *self.args)))
+
+
+def _is_ours(words: Sequence[str]) -> bool:
+    name = program(words[0])
+    return _OURS.fullmatch(name) is not None or (_PYTHON.fullmatch(name) is not None and _runs_us(words[1:]))
+
+
+def _runs_us(args: Sequence[str]) -> bool:
+    """Whether a Python with these arguments runs our module: what comes before that are options, some with a value."""
+    at = 0
+    while at < len(args) and args[at].startswith("-") and args[at] != "-m":
+        at += 2 if args[at] in ("-X", "-W") else 1
+    return tuple(args[at : at + 2]) == ("-m", MODULE)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

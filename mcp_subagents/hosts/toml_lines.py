@@ -45,7 +45,7 @@ def tables(text: str) -> list[Table]:
     found: list[Table] = []
     for each in statements(text):
         if each.is_header:
-            found.append(Table(path=_path(each.text), start=each.start, end=each.end))
+            found.append(Table(path=header_path(each.text), start=each.start, end=each.end))
         elif found:
             found[-1] = Table(path=found[-1].path, start=found[-1].start, end=each.end)
     return found
@@ -75,7 +75,7 @@ def _line(text: str, start: int) -> tuple[int, str]:
     return at, said.strip()
 
 
-def _path(header: str) -> tuple[str, ...]:
+def header_path(header: str) -> tuple[str, ...]:
     """The keys in `[a."b.c"]` or `[[a]]`."""
     found: list[str] = []
     data: Any = tomllib.loads(header)

@@ -292,6 +292,29 @@ def test_a_receipt_that_cannot_be_read_is_done_without(home: Path) -> None:
     assert file.read_text() == "a = 1\n"
 
 
+def test_a_file_that_the_user_has_made_anew_stays(home: Path) -> None:
+    file = home / ".cursor/mcp.json"
+    assert main(["install", "cursor", "--yes"]) == 0
+    file.unlink()
+    write(file, '{"mcpServers": {"subagents": {"command": "mcp-subagents", "args": []}}}')
+    assert main(["uninstall", "cursor", "--yes"]) == 0
+    assert file.read_text() == "{}"
+
+
+def test_what_was_noted_of_an_entry_goes_when_the_entry_is_seen_to_be_gone(home: Path) -> None:
+    file = home / ".cursor/mcp.json"
+    assert main(["install", "cursor", "--yes"]) == 0
+    installed = file.read_text()
+    file.unlink()
+    assert main(["uninstall", "--yes", "--dry-run"]) == 0
+    assert len(list((home / KEPT).glob("*.json"))) == 1
+    assert main(["uninstall", "--yes"]) == 0
+    assert list((home / KEPT).glob("*.json")) == []
+    write(file, installed)
+    assert main(["uninstall", "--yes"]) == 0
+    assert json.loads(file.read_text())["mcpServers"] == {}
+
+
 def test_keys_that_a_configuration_names_are_looked_up_too(home: Path) -> None:
     write(home / "team.yaml", "subagents:\n- {name: a, description: b, instructions: c, api_key_env: TEAM_KEY}\n")
     assert main(["install", "cursor", "--config", "team.yaml", "--yes"]) == 0
