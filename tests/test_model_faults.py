@@ -171,14 +171,14 @@ FAULTS = [
         Hang(),
         pai.ModelRequestTimeout,
         failure_type=FailureType.TIMEOUT,
-        settings={"request_timeout": 0.1},
+        settings={"request_timeout": 0.5},
     ),
     transient(
         "an answer that drips",
-        Drip("The quick brown fox", 0.04),
+        Drip("The quick brown fox", 0.1),
         pai.ModelRequestTimeout,
         failure_type=FailureType.TIMEOUT,
-        settings={"request_timeout": 0.1},
+        settings={"request_timeout": 0.5},
     ),
     transient(
         "broken JSON",

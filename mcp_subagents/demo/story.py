@@ -1,5 +1,8 @@
 """The story from its first line to its last: the scenes in order, what they cost, and what was proved."""
 
+import os
+import shutil
+import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,8 +40,8 @@ _ENDING = (
     "The model is there for you, too: MCP_SUBAGENTS_MODEL=demo."
 )
 _NEXT = (
-    ("mcp-subagents install", "adds it to your MCP apps"),
-    ("mcp-subagents doctor", "says what is missing, such as a key"),
+    ("install", "adds it to your MCP apps"),
+    ("doctor", "says what is missing, such as a key"),
 )
 
 
@@ -80,9 +83,18 @@ async def _play(narrator: Narrator, env: Mapping[str, str], folder: Path, serve:
     await narrator.heading("What you saw")
     await narrator.proofs(proofs)
     await narrator.heading("What is next")
-    await narrator.commands(_NEXT)
+    await narrator.commands([(f"{_command(env)} {action}", purpose) for action, purpose in _NEXT])
     await narrator.heading("Was this real?")
     await narrator.text(_ENDING)
+
+
+def _command(env: Mapping[str, str]) -> str:
+    """What a person has to type here to call us."""
+    name = "mcp-subagents"
+    if shutil.which(name, path=env.get("PATH")):
+        return name
+    script = Path(sys.executable).with_name(name)
+    return os.path.relpath(script) if script.exists() else f"{sys.executable} -m mcp_subagents"
 
 
 async def _costs(stage: Stage) -> Proof:

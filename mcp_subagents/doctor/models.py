@@ -1,6 +1,7 @@
 """Whether every model that a subagent names can be asked, and with `--live` whether it answers."""
 
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
@@ -95,7 +96,7 @@ def remedy_for(address: Address, why: ConfigError) -> str:
     provider = provider_of(address.model)
     if isinstance(why.__cause__, ImportError):
         extra = EXTRAS.get(provider, provider)
-        return f"pip install 'mcp-subagents[{extra}]'"
+        return _install(extra)
     variable = address.api_key_env or next((each.variable for each in PROVIDERS if each.name == provider), None)
     if variable is None and (named := _VARIABLE.search(str(why))):
         variable = named[0]
@@ -106,12 +107,17 @@ def remedy_for(address: Address, why: ConfigError) -> str:
     return f"Name it as provider:model, such as {PROVIDERS[0].model}."
 
 
+def _install(extra: str) -> str:
+    """For the environment that we run in, wherever the shell's own pip belongs."""
+    return f"{sys.executable} -m pip install 'pydantic-ai-slim[{extra}]'"
+
+
 def _way_to_a_model(env: Mapping[str, str]) -> str:
     lacking = next((each for each in PROVIDERS if env.get(each.variable, "").strip()), None)
     if lacking is not None:
-        return f"{lacking.variable} is set, its package is missing: pip install 'mcp-subagents[{lacking.extra}]'"
+        return f"{lacking.variable} is set, its package is missing: {_install(lacking.extra)}"
     return (
-        f"export {PROVIDERS[0].variable}=...  # or the key of another provider; or try it out: MCP_SUBAGENTS_MODEL=test"
+        f"export {PROVIDERS[0].variable}=...  # or the key of another provider; or try it out: MCP_SUBAGENTS_MODEL=demo"
     )
 
 

@@ -30,6 +30,8 @@ def look(path: Path) -> HostFile:
         real = path.resolve()
         if real.is_dir():
             raise ConfigError(f"{path}: this is a folder, and should be a file. Move it away, and try again.")
+        if real.exists() and not real.is_file():
+            raise ConfigError(f"{path}: this is a device or a pipe, and should be a file. Name another one.")
         content = real.read_bytes() if real.exists() else None
         if content is not None:
             content.decode("utf-8")

@@ -29,7 +29,7 @@ MODELS: Plants = {
         says="problem There is no model for general-purpose: none is named, and no key of a provider is set whose "
         "package "
         "is here.",
-        fix="export ANTHROPIC_API_KEY=... # or the key of another provider; or try it out: MCP_SUBAGENTS_MODEL=test",
+        fix="export ANTHROPIC_API_KEY=... # or the key of another provider; or try it out: MCP_SUBAGENTS_MODEL=demo",
     ),
     "a key whose package is missing, and no model": Plant(
         check="models",
@@ -37,7 +37,7 @@ MODELS: Plants = {
         says="problem There is no model for general-purpose: none is named, and no key of a provider is set whose "
         "package "
         "is here.",
-        fix="GROQ_API_KEY is set, its package is missing: pip install 'mcp-subagents[groq]'",
+        fix="GROQ_API_KEY is set, its package is missing: {python} -m pip install 'pydantic-ai-slim[groq]'",
     ),
     "a missing key": Plant(
         check="models",
@@ -59,7 +59,7 @@ MODELS: Plants = {
         plant=lambda ground: with_key(ground, "GROQ_API_KEY", "gsk", "groq:openai/gpt-oss-120b"),
         says="problem groq:openai/gpt-oss-120b (a): The package for the model 'groq:openai/gpt-oss-120b' is missing: "
         "install mcp-subagents[groq].",
-        fix="pip install 'mcp-subagents[groq]'",
+        fix="{python} -m pip install 'pydantic-ai-slim[groq]'",
     ),
     "a provider that does not exist": Plant(
         check="config",

@@ -339,7 +339,13 @@ def a_file_as_folder(file: Path) -> None:
     file.parent.touch()
 
 
+def a_pipe(file: Path) -> None:
+    file.parent.mkdir()
+    os.mkfifo(file)
+
+
 REFUSALS = {
+    "a pipe": (a_pipe, "this is a device or a pipe, and should be a file. Name another one."),
     "a folder": (folder_in_place, "this is a folder, and should be a file. Move it away, and try again."),
     "another encoding": (not_text, "this is not UTF-8 text (byte 0). Save it as UTF-8, and try again."),
     "a link to itself": (a_loop, "it cannot be read: "),
