@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mcp_subagents.errors import ConfigError
-from mcp_subagents.hosts.installing import carry_out, plan_install, plan_uninstall
 from mcp_subagents.hosts.known import HOSTS
+from mcp_subagents.hosts.plans import carry_out, plan_install, plan_uninstall
 from mcp_subagents.hosts.receipts import Receipts
 
 CURSOR = HOSTS["cursor"]
