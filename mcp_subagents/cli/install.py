@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from mcp_subagents.cli.installing import (
+from mcp_subagents.cli.host_changes import (
     DECLINED,
     EXIT_CODES,
     FINE,
@@ -20,15 +20,15 @@ from mcp_subagents.cli.installing import (
     print_json,
     receipts,
 )
-from mcp_subagents.cli.listing import print_outcomes, print_plans, print_states
+from mcp_subagents.cli.host_tables import print_outcomes, print_plans, print_states
 from mcp_subagents.config.environment import load
 from mcp_subagents.config.providers import is_installed
 from mcp_subagents.errors import ConfigError
 from mcp_subagents.hosts.advice import next_steps
 from mcp_subagents.hosts.entries import Variables, entry_for, variables
-from mcp_subagents.hosts.installing import Plan, carry_out, plan_install
 from mcp_subagents.hosts.launches import Launch, this_installation
 from mcp_subagents.hosts.needs import needed
+from mcp_subagents.hosts.plans import Plan, carry_out, plan_install
 from mcp_subagents.hosts.states import HostState
 
 DESCRIPTION = """\
@@ -104,7 +104,13 @@ def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     if not targets:
         raise ConfigError("No host was found here. Name the one that you mean: mcp-subagents install HOST.")
     launch = launched(arguments.config, env)
-    steps = [_planned(each, launch, arguments, env) for each in targets]
+    names, values = _asked(arguments.env)
+    if arguments.config is not None:
+        names += needed(load(arguments.config, env), env)
+    steps: list[_Step] = []
+    for each in targets:
+        given = variables(each.host, env, also=names, given=values, copy_keys=arguments.copy_keys)
+        steps.append(_planned(each, launch, given, arguments))
     code = REFUSED if any(each.refused for each in steps) else FINE
     changes = [each for each in steps if each.plan is not None]
     if not arguments.json:
@@ -141,11 +147,7 @@ def launched(config: str | None, env: Mapping[str, str]) -> Launch:
     return here.launch(args)
 
 
-def _planned(state: HostState, launch: Launch, arguments: argparse.Namespace, env: Mapping[str, str]) -> _Step:
-    names, values = _asked(arguments.env)
-    if arguments.config is not None:
-        names += needed(load(arguments.config, env), env)
-    given = variables(state.host, env, also=names, given=values, copy_keys=arguments.copy_keys)
+def _planned(state: HostState, launch: Launch, given: Variables, arguments: argparse.Namespace) -> _Step:
     entry = entry_for(state.host, launch, given)
     try:
         plan = plan_install(state.host, state.file, arguments.name, entry, receipts(), force=arguments.force)

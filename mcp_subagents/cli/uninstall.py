@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from mcp_subagents.cli.installing import (
+from mcp_subagents.cli.host_changes import (
     DECLINED,
     EXIT_CODES,
     FINE,
@@ -16,9 +16,9 @@ from mcp_subagents.cli.installing import (
     print_json,
     receipts,
 )
-from mcp_subagents.cli.listing import print_outcomes, print_plans
+from mcp_subagents.cli.host_tables import print_outcomes, print_plans
 from mcp_subagents.errors import ConfigError
-from mcp_subagents.hosts.installing import Plan, carry_out, forget_gone, plan_uninstall
+from mcp_subagents.hosts.plans import Plan, carry_out, forget_gone, plan_uninstall
 from mcp_subagents.hosts.states import HostState
 
 DESCRIPTION = """\

@@ -1,5 +1,6 @@
 """What has to change in a host's file so that our server is in it, or is not: values in, values out."""
 
+import json
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ from mcp_subagents.hosts.jsonc import Parsed, parse
 from mcp_subagents.hosts.known import Host
 from mcp_subagents.hosts.launches import launch_in
 from mcp_subagents.hosts.servers import read_servers
+from mcp_subagents.texts import encodable
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,6 +49,8 @@ def added(
     servers = read_servers(text, host)
     if isinstance(servers, Mistake):
         return servers
+    if (written := json.dumps(entry, ensure_ascii=False)) != encodable(written):
+        return _at(text, host, name, "cannot be written: a path or a value in it is not UTF-8 text; give it another")
     there, old = name in servers.entries, servers.entries.get(name)
     launch = launch_in(old)
     ours = launch is not None and launch.is_ours

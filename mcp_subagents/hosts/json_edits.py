@@ -8,6 +8,8 @@ from mcp_subagents.hosts.jsonc import Member, Parsed, Value, parse
 
 _REST_OF_LINE = re.compile(r"[ \t]*(?:(?>/\*[^\r\n]*?\*/)[ \t]*)*(?://[^\r\n]*)?(?=\r?\n|\Z)")
 """Nothing but space and comments up to the end of the line."""
+_HALVES = re.compile("[\ud800-\udfff]")
+"""Surrogates: halves of characters."""
 
 
 def span(text: str, key: str, name: str) -> tuple[int, int] | None:
@@ -20,7 +22,7 @@ def put(text: str, key: str, name: str, entry: object) -> Edit:
     """The edit after which `name` under `key` is `entry`. The text must be one that `read_servers` can read."""
     root = _root(text)
     if root is None:
-        written = json.dumps({key: {name: entry}}, indent=2, ensure_ascii=False).replace("\n", newline_of(text))
+        written = _json({key: {name: entry}}, indent=2).replace("\n", newline_of(text))
         apart = newline_of(text) if text.strip("\ufeff \t\r\n") and not text.endswith("\n") else ""
         return Edit(len(text), len(text), f"{apart}{written}{newline_of(text)}")
     if member := _entry(root, key, name):
@@ -59,7 +61,7 @@ def _entry(root: Value | None, key: str, name: str) -> Member | None:
 
 def _added(text: str, root: Value, into: Value, name: str, data: object) -> Edit:
     """The edit that gives an object one more member, as its first: so no comma and no comment has to move."""
-    quoted, members = json.dumps(name, ensure_ascii=False), into.members or ()
+    quoted, members = _json(name), into.members or ()
     if members and "\n" not in text[into.start : members[0].start]:
         at = members[0].start
         return Edit(at, at, f"{quoted}: {_written(text, root, data, None)}, ")
@@ -82,9 +84,15 @@ def _added(text: str, root: Value, into: Value, name: str, data: object) -> Edit
 def _written(text: str, root: Value, data: object, indent: str | None) -> str:
     """`data` as JSON: on one line, or on several whose first is indented by `indent` already."""
     if indent is None:
-        return json.dumps(data, ensure_ascii=False)
-    lines = json.dumps(data, indent=_unit(text, root), ensure_ascii=False).split("\n")
+        return _json(data)
+    lines = _json(data, indent=_unit(text, root)).split("\n")
     return f"{newline_of(text)}{indent}".join(lines)
+
+
+def _json(data: object, indent: int | str | None = None) -> str:
+    """`data` as JSON that can be encoded: half a character, which no encoding takes, stays an escape."""
+    written = json.dumps(data, indent=indent, ensure_ascii=False)
+    return _HALVES.sub(lambda found: f"\\u{ord(found[0]):04x}", written)
 
 
 def _unit(text: str, root: Value) -> str:

@@ -105,7 +105,13 @@ class _Reader:
                 found = _WORD.match(self._text, at)
                 if found is None:
                     raise self._unexpected(at, "a value")
-                return Value(start=at, end=found.end(), data=json.loads(found[0]))
+                return Value(start=at, end=found.end(), data=self._word(found))
+
+    def _word(self, found: re.Match[str]) -> object:
+        try:
+            return json.loads(found[0])
+        except ValueError as why:  # the only thing that can be wrong with it: Python reads no number as long as this
+            raise _Unreadable(found.start(), f"a number of {len(found[0])} digits, which is too long") from why
 
     def _object(self, start: int) -> Value:
         members: list[Member] = []

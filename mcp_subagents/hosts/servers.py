@@ -1,5 +1,6 @@
 """What the file of a host says about servers, in each of the three syntaxes."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -52,7 +53,14 @@ def _in_json(text: str, host: Host) -> Servers | Mistake:
 
 
 def _in_toml(text: str, host: Host) -> Servers | Mistake:
-    document = parse_toml(text.removeprefix("\ufeff"))
+    try:
+        document = parse_toml(text.removeprefix("\ufeff"))
+    except RecursionError:
+        return Mistake(what="not valid TOML: it is nested too deeply")
+    except ValueError:  # TOML it is; but Python reads no number as long as this
+        longest = max(re.finditer(r"[\d_]+", text), key=lambda found: len(found[0]))
+        what = f"not valid TOML: a number of {len(longest[0])} digits, which is too long"
+        return Mistake(what=what, line=_line(text, longest.start()))
     if document.wrong:
         wrong = document.wrong[0]
         # What is wrong at the end of the document is told without a line.

@@ -297,6 +297,16 @@ REFUSED = {
     ),
     "broken TOML": (CODEX, "a = 1\nb = ?", "f:2: not valid TOML: Invalid value"),
     "TOML that ends too soon": (CODEX, "a = 1\nb = [\n", "f:2: not valid TOML: "),
+    "TOML with a number without end": (
+        CODEX,
+        "a = 1\nb = " + "1" * 5000,
+        "f:2: not valid TOML: a number of 5000 digits, which is too long",
+    ),
+    "TOML that is nested without end": (
+        CODEX,
+        "a = " + "[" * 100_000,
+        "f: not valid TOML: it is nested too deeply",
+    ),
     "servers that are no table": (CODEX, "x = 1\nmcp_servers = []", "f:2: mcp_servers: must be a table, not a list"),
     "servers in an inline table": (
         CODEX,

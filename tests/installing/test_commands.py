@@ -11,9 +11,9 @@ import pytest
 
 from mcp_subagents.cli import main
 from mcp_subagents.errors import ConfigError
-from mcp_subagents.hosts.installing import carry_out, plan_install
 from mcp_subagents.hosts.known import HOSTS
 from mcp_subagents.hosts.launches import launch_in
+from mcp_subagents.hosts.plans import carry_out, plan_install
 from mcp_subagents.hosts.receipts import Receipts
 
 KEPT = Path("mcp-subagents", "hosts")

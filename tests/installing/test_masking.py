@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mcp_subagents.hosts.installing import carry_out, plan_install
 from mcp_subagents.hosts.known import HOSTS
 from mcp_subagents.hosts.masking import masked
+from mcp_subagents.hosts.plans import carry_out, plan_install
 from mcp_subagents.hosts.receipts import Receipts
 
 JSON = {

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mcp_subagents.cli.console import console
-from mcp_subagents.cli.installing import Outcome
+from mcp_subagents.cli.host_changes import Outcome
 from mcp_subagents.hosts.states import HostState
 from mcp_subagents.texts import plain
 
