@@ -193,7 +193,7 @@ def test_the_readme_claims_the_name_in_server_json() -> None:
 
 
 # Written so that neither pattern matches its own source. `me` and `you` are nobody: their homes are samples.
-REGISTRY = r"(?i)pypi\.(?:org|io)|pythonhosted\.|npmjs\.|anaconda\.|/simple(?=[/\"'\s])|index[-_]url"
+REGISTRY = r"(?i)pypi\.(?:org|io)|pythonhosted\.|npmjs\.|anaconda\.|/simple(?=[/\"'\s])|index[-_]url[\"']?(?:\s*[=:]|\s+http)"
 HOME = r"(?:home|Users)/(?!(?:me|yours?|you)\b)\w|root/\w"
 MACHINE_PATH = rf"(?<![\w.~/])/(?:{HOME}|(?:work|tmp|private)/\w)|\b[A-Z]:\\\w"
 
