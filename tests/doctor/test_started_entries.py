@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -21,6 +22,9 @@ ANSWER = {
 }
 SPEAKS_IF_TOLD = f"import os; os.environ['TOLD']; input(); print({json.dumps(ANSWER)!r}, flush=True); input()"
 SWALLOWS_ARGUMENTS = "import os, sys; os.execv(sys.executable, [sys.executable, '-m', 'mcp_subagents'])"
+OPENS_ITS_OWN = (
+    "import os, sys; os.execv(sys.executable, [sys.executable, '-m', 'mcp_subagents', '--store', '{store}'])"
+)
 
 
 def program(home: Path, text: str) -> str:
@@ -48,18 +52,26 @@ async def test_the_same_command_in_another_environment_is_started_again(home: Pa
     command = program(home, SPEAKS_IF_TOLD)
     claude_code(home, subagents={"command": command, "env": {"TOLD": "1"}}, helpers={"command": command})
     _, first, second = await told(home)
-    assert (first.level, second.level) == (Level.OK, Level.PROBLEM)
+    assert first.level is not Level.PROBLEM
+    assert second.level is Level.PROBLEM
     assert "KeyError: 'TOLD'" in second.what
 
 
-@pytest.mark.parametrize("shell", [False, True], ids=["a program that swallows its arguments", "a shell"])
-async def test_the_real_store_is_left_alone_whatever_starts_our_server(shell: bool, home: Path):
-    command = program(home, SWALLOWS_ARGUMENTS)
-    script = f"exec {sys.executable} -m mcp_subagents --store sqlite:///{home}/real.db"
-    entry = {"command": "bash", "args": ["-c", script, "mcp-subagents"]} if shell else {"command": command}
-    claude_code(home, subagents=entry)
+async def test_a_program_that_swallows_its_arguments_does_not_open_the_real_store(home: Path):
+    claude_code(home, subagents={"command": program(home, SWALLOWS_ARGUMENTS)})
     before = files(home)
-    await told(home)
+    [found] = await told(home)
+    assert re.search(r"its server (answers after|takes) \d", found.what)
+    assert files(home) == before
+
+
+async def test_a_shell_is_not_started_for_it_may_open_any_store(home: Path, monkeypatch: pytest.MonkeyPatch):
+    command = program(home, OPENS_ITS_OWN.format(store=f"sqlite:///{home}/real.db"))
+    monkeypatch.setenv("PATH", str(Path(command).parent), prepend=os.pathsep)
+    claude_code(home, subagents={"command": "bash", "args": ["-c", "mcp-subagents"]})
+    before = files(home)
+    [found] = await told(home)
+    assert found.what.endswith("bash may start it on your real tasks, so it was not started here.")
     assert files(home) == before
 
 
@@ -67,4 +79,5 @@ async def test_who_followed_the_advice_about_a_taken_name_is_not_given_it_again(
     command = program(home, SPEAKS_IF_TOLD)
     ours = {"command": command, "env": {"TOLD": "1"}}
     claude_code(home, subagents={"command": "/bin/echo"}, **{"our-subagents": ours})
-    assert [each.what[:42] for each in await told(home)] == ["Claude Code (our-subagents): its server an"]
+    [found] = await told(home)
+    assert re.match(r"Claude Code \(our-subagents\): its server (answers after|takes) \d", found.what)
