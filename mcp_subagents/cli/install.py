@@ -4,23 +4,12 @@ import argparse
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
 
-from mcp_subagents.cli.host_changes import (
-    DECLINED,
-    EXIT_CODES,
-    FINE,
-    REFUSED,
-    Outcome,
-    add_common,
-    agrees,
-    meant,
-    print_json,
-    receipts,
-)
-from mcp_subagents.cli.host_tables import print_outcomes, print_plans, print_states
+from mcp_subagents.cli.host_changes import EXIT_CODES, add_common, meant, receipts
+from mcp_subagents.cli.host_deeds import carry, planned
+from mcp_subagents.cli.host_tables import print_states
 from mcp_subagents.config.environment import load
 from mcp_subagents.config.providers import is_installed
 from mcp_subagents.errors import ConfigError
@@ -28,7 +17,7 @@ from mcp_subagents.hosts.advice import next_steps
 from mcp_subagents.hosts.entries import Variables, entry_for, variables
 from mcp_subagents.hosts.launches import Launch, this_installation
 from mcp_subagents.hosts.needs import needed
-from mcp_subagents.hosts.plans import Plan, carry_out, plan_install
+from mcp_subagents.hosts.plans import Plan, plan_install
 from mcp_subagents.hosts.states import HostState
 
 DESCRIPTION = """\
@@ -77,20 +66,24 @@ def parser() -> argparse.ArgumentParser:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class _Step:
-    """What is to happen in one host."""
+class _Installing:
+    launch: Launch
+    given: Mapping[str, Variables]
+    """What each host hands on, by its name."""
+    env: Mapping[str, str]
+    name: str
+    force: bool
+    nothing: tuple[str, str] = ("there", "It is there already.")
 
-    state: HostState
-    given: Variables
-    plan: Plan | None = None
-    refused: str | None = None
+    def words(self, state: HostState) -> tuple[str, str]:
+        return ("would renew", "renewed") if state.installed else ("would add", "added")
 
-    def outcome(self, result: str, **more: tuple[str, ...] | Path | str | None) -> Outcome:
-        host, file = self.state.host, self.state.file
-        return replace(Outcome(host=host, file=file, result=result), **more)
+    def plan(self, state: HostState) -> Plan | None:
+        entry = entry_for(state.host, self.launch, self.given[state.host.name])
+        return plan_install(state.host, state.file, self.name, entry, receipts(), force=self.force)
 
-    def diff(self) -> str:
-        return self.plan.shown() if self.plan else ""
+    def told(self, state: HostState) -> tuple[str, ...]:
+        return next_steps(state.host, self.given[state.host.name], self.env)
 
 
 def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
@@ -107,25 +100,12 @@ def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     names, values = _asked(arguments.env)
     if arguments.config is not None:
         names += needed(load(arguments.config, env), env)
-    steps: list[_Step] = []
-    for each in targets:
-        given = variables(each.host, env, also=names, given=values, copy_keys=arguments.copy_keys)
-        steps.append(_planned(each, launch, given, arguments))
-    code = REFUSED if any(each.refused for each in steps) else FINE
-    changes = [each for each in steps if each.plan is not None]
-    if not arguments.json:
-        print_plans([(each.state, each.diff()) for each in changes])
-    if changes and not (arguments.dry_run or arguments.yes) and not agrees("Write this?"):
-        print("Nothing was written.")
-        return DECLINED
-    outcomes = [_done(each, env, dry_run=arguments.dry_run) for each in steps]
-    if any(each.result == "refused" for each in outcomes):
-        code = REFUSED
-    if arguments.json:
-        print_json(states, outcomes)
-    else:
-        print_outcomes(outcomes)
-    return code
+    given = {
+        each.host.name: variables(each.host, env, also=names, given=values, copy_keys=arguments.copy_keys)
+        for each in targets
+    }
+    deed = _Installing(launch=launch, given=given, env=env, name=arguments.name, force=arguments.force)
+    return carry(deed, planned(deed, targets), states, arguments)
 
 
 def launched(config: str | None, env: Mapping[str, str]) -> Launch:
@@ -147,15 +127,6 @@ def launched(config: str | None, env: Mapping[str, str]) -> Launch:
     return here.launch(args)
 
 
-def _planned(state: HostState, launch: Launch, given: Variables, arguments: argparse.Namespace) -> _Step:
-    entry = entry_for(state.host, launch, given)
-    try:
-        plan = plan_install(state.host, state.file, arguments.name, entry, receipts(), force=arguments.force)
-    except ConfigError as why:
-        return _Step(state=state, given=given, refused=str(why))
-    return _Step(state=state, given=given, plan=plan)
-
-
 def _asked(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     names: list[str] = []
     values: dict[str, str] = {}
@@ -168,19 +139,3 @@ def _asked(words: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         else:
             names.append(name)
     return names, values
-
-
-def _done(step: _Step, env: Mapping[str, str], *, dry_run: bool) -> Outcome:
-    if step.refused is not None:
-        return step.outcome("refused", told=(step.refused,))
-    if step.plan is None:
-        return step.outcome("there", told=("It is there already.",))
-    renewed = step.state.standing == "ours"
-    if dry_run:
-        return step.outcome("would renew" if renewed else "would add", diff=step.diff())
-    try:
-        backup = carry_out(step.plan, receipts(), datetime.now(UTC))
-    except ConfigError as why:
-        return step.outcome("refused", told=(str(why),))
-    told = next_steps(step.state.host, step.given, env)
-    return step.outcome("renewed" if renewed else "added", told=told, diff=step.diff(), backup=backup)

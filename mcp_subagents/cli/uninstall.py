@@ -2,23 +2,12 @@
 
 import argparse
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from dataclasses import dataclass
 
-from mcp_subagents.cli.host_changes import (
-    DECLINED,
-    EXIT_CODES,
-    FINE,
-    REFUSED,
-    Outcome,
-    add_common,
-    agrees,
-    meant,
-    print_json,
-    receipts,
-)
-from mcp_subagents.cli.host_tables import print_outcomes, print_plans
+from mcp_subagents.cli.host_changes import EXIT_CODES, FINE, add_common, meant, receipts
+from mcp_subagents.cli.host_deeds import carry, planned
 from mcp_subagents.errors import ConfigError
-from mcp_subagents.hosts.plans import Plan, carry_out, forget_gone, plan_uninstall
+from mcp_subagents.hosts.plans import Plan, forget_gone, plan_uninstall
 from mcp_subagents.hosts.states import HostState
 
 DESCRIPTION = """\
@@ -40,51 +29,34 @@ def parser() -> argparse.ArgumentParser:
     return command
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Uninstalling:
+    name: str
+    nothing: tuple[str, str] = ("absent", "It is not there.")
+
+    def words(self, state: HostState) -> tuple[str, str]:
+        return "would remove", "removed"
+
+    def plan(self, state: HostState) -> Plan | None:
+        return plan_uninstall(state.host, state.file, self.name, receipts())
+
+    def told(self, state: HostState) -> tuple[str, ...]:
+        return ()
+
+
 def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     """Take it out, and return the exit code. Raises: `ConfigError`."""
     if arguments.json and not (arguments.yes or arguments.dry_run):
         raise ConfigError("--json asks nothing: say --yes to do it, or --dry-run to look.")
     states = meant(arguments, env)
-    planned = [(state, _planned(state, arguments.name)) for state in states]
-    for state in [state for state, plan in planned if plan is None and not arguments.dry_run]:
-        forget_gone(state.file, arguments.name, receipts())
+    deed = _Uninstalling(name=arguments.name)
+    steps = planned(deed, states)
+    gone = [each for each in steps if each.plan is None and each.refused is None]
+    for each in gone if not arguments.dry_run else ():
+        forget_gone(each.state.file, arguments.name, receipts())
     if not arguments.hosts:
-        planned = [(state, plan) for state, plan in planned if plan is not None and state.standing != "other"]
-    diffs = {state.host.name: plan.shown() for state, plan in planned if isinstance(plan, Plan)}
-    if not arguments.json:
-        print_plans([(state, diffs[state.host.name]) for state, plan in planned if isinstance(plan, Plan)])
-    if diffs and not (arguments.dry_run or arguments.yes) and not agrees("Write this?"):
-        print("Nothing was written.")
-        return DECLINED
-    outcomes = [_done(state, plan, diffs.get(state.host.name, ""), arguments.dry_run) for state, plan in planned]
-    if arguments.json:
-        print_json(states, outcomes)
-    elif outcomes:
-        print_outcomes(outcomes)
-    else:
+        steps = [each for each in steps if each not in gone and each.state.standing != "other"]
+    if not steps and not arguments.json:
         print(f"No host here has a server of ours that is called {arguments.name!r}.")
-    return REFUSED if any(each.result == "refused" for each in outcomes) else FINE
-
-
-def _planned(state: HostState, name: str) -> Plan | str | None:
-    """What is to happen, or why it is refused."""
-    try:
-        return plan_uninstall(state.host, state.file, name, receipts())
-    except ConfigError as why:
-        return str(why)
-
-
-def _done(state: HostState, plan: Plan | str | None, diff: str, dry_run: bool) -> Outcome:
-    match plan:
-        case None:
-            return Outcome(host=state.host, file=state.file, result="absent", told=("It is not there.",))
-        case str():
-            return Outcome(host=state.host, file=state.file, result="refused", told=(plan,))
-        case Plan() if dry_run:
-            return Outcome(host=state.host, file=state.file, result="would remove", diff=diff)
-        case Plan():
-            try:
-                backup = carry_out(plan, receipts(), datetime.now(UTC))
-            except ConfigError as why:
-                return Outcome(host=state.host, file=state.file, result="refused", told=(str(why),))
-            return Outcome(host=state.host, file=state.file, result="removed", diff=diff, backup=backup)
+        return FINE
+    return carry(deed, steps, states, arguments)
