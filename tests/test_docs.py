@@ -193,7 +193,8 @@ def test_the_readme_claims_the_name_in_server_json() -> None:
 
 
 # Written so that neither pattern matches its own source. `me` and `you` are nobody: their homes are samples.
-REGISTRY = r"(?i)pypi\.(?:org|io)|pythonhosted\.|npmjs\.|anaconda\.|/simple(?=[/\"'\s])|index[-_]url[\"']?(?:\s*[=:]|\s+http)"
+CONFIGURED = r"index[-_]url[\"']?(?:\s*[=:]|\s+http)"
+REGISTRY = rf"(?i)pypi\.(?:org|io)|pythonhosted\.|npmjs\.|anaconda\.|/simple(?=[/\"'\s])|{CONFIGURED}"
 HOME = r"(?:home|Users)/(?!(?:me|yours?|you)\b)\w|root/\w"
 MACHINE_PATH = rf"(?<![\w.~/])/(?:{HOME}|(?:work|tmp|private)/\w)|\b[A-Z]:\\\w"
 
