@@ -42,6 +42,8 @@ def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
         code = anyio.run(_tell, out, env, arguments.fast)
     except* KeyboardInterrupt:
         pass  # before there was anything to stop
+    except* BrokenPipeError:
+        out.quiet = True  # whoever read it has left, before all of it was seen
     if code == STOPPED:
         out.print("\nStopped. Nothing is left behind.")
     return code

@@ -34,9 +34,7 @@ def test_json_of_agents_has_nothing_that_a_terminal_obeys(home: Path, capsys: py
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "words", ["agents list", "schema", "completion bash", "doctor python", "doctor python --json", "demo --fast"]
-)
+@pytest.mark.parametrize("words", ["agents list", "schema", "completion bash", "doctor python", "doctor python --json"])
 @pytest.mark.usefixtures("home")
 async def test_a_reader_that_has_left_is_no_mistake(words: str):
     reader, ours = os.pipe()
