@@ -115,6 +115,7 @@ def test_a_config_holds_what_the_spec_sets(given: dict[str, Any], config: SubAge
     assert SubAgentSpec(**given).to_config() == config
 
 
+@pytest.mark.slow
 @given(SPECS)
 def test_a_spec_comes_back_from_its_config_and_from_its_json(data: dict[str, Any]):
     spec = SubAgentSpec(**data)
@@ -122,6 +123,7 @@ def test_a_spec_comes_back_from_its_config_and_from_its_json(data: dict[str, Any
     assert SubAgentSpec.model_validate_json(spec.model_dump_json()) == spec
 
 
+@pytest.mark.slow
 @given(SPECS)
 def test_a_config_comes_back_from_its_spec(data: dict[str, Any]):
     config = SubAgentSpec(**data).to_config()

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from decimal import Decimal
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -132,11 +133,13 @@ def test_nothing_is_left_out_of_account():
     assert {each.name for each in fields(TaskRecord)} == set(RECORD)
 
 
+@pytest.mark.slow
 @given(records)
 def test_a_record_comes_back_as_it_was(record: TaskRecord):
     assert load_record(dump_assignment(record), dump_state(record)) == record
 
 
+@pytest.mark.slow
 @given(records)
 def test_what_comes_back_is_made_of_the_right_types(record: TaskRecord):
     loaded = load_record(dump_assignment(record), dump_state(record))

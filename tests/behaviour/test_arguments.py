@@ -187,6 +187,7 @@ def any_arguments(tool: str) -> st.SearchStrategy[dict[str, Any]]:
     return st.tuples(known, mostly_right, unknown).map(lambda each: {**each[0], **each[1], **each[2]})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tool", TAKES)
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
@@ -205,6 +206,7 @@ def _refusal(takes: type[Arguments], arguments: dict[str, Any]) -> str | None:
     return None
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_no_call_ends_in_an_exception(era: str, data: st.DataObject):

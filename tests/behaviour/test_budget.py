@@ -79,6 +79,7 @@ async def test_a_large_result_is_cut_and_whole_at_its_resource(size: int, era: s
     assert (task["result_uri"] in task["next"]) == (omitted > 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [2, 100])
 async def test_several_large_results_share_one_budget(number: int, era: str):
     async with host_of(subagent(*[large(5_000)] * number), era=era) as host:

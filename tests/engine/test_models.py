@@ -159,6 +159,7 @@ async def test_a_provider_without_other_addresses_says_what_to_do():
         Models({}).model_for(config, None)
 
 
+@pytest.mark.slow
 async def test_a_hundred_tasks_share_a_few_connections_which_close_with_the_engine(store: Store):
     def reply(_: Received) -> Reply:
         return Text("done")

@@ -82,6 +82,7 @@ async def test_a_store_that_fails_after_an_answer_does_not_keep_the_task():
     assert (done.result, ran) == ("Done.", 1)
 
 
+@pytest.mark.slow
 async def test_a_task_that_counts_as_running_here_but_is_not_is_found_and_run(store: Store):
     async with at_work(store, subagent("42")) as engine:
         task_id = await delegate(engine)
@@ -111,6 +112,7 @@ async def test_a_task_whose_journal_is_damaged_ends_and_says_so():
     assert "damaged" in done.failure.message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("body", ["[{}]", "no JSON"])
 async def test_a_history_that_cannot_be_read_does_not_keep_a_task_from_ending(store: Store, body: str):
     async with at_work(store, subagent(ASK, ASK, "42"), subagent("43", name="other")) as engine:

@@ -94,6 +94,7 @@ def json_texts(draw: st.DrawFn, gaps: tuple[str, ...]) -> str:
     return whole
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(json_texts(GAPS))
 @example("")
@@ -108,6 +109,7 @@ def test_json_with_comments_is_byte_identical_after_install_and_uninstall(text: 
     round_trip(text, CURSOR)
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(json_texts(PLAIN_GAPS))
 def test_plain_json_is_byte_identical_after_install_and_uninstall(text: str) -> None:
@@ -150,6 +152,7 @@ def is_toml(text: str) -> bool:
     return True
 
 
+@pytest.mark.slow
 @settings(deadline=None)
 @given(toml_texts().filter(is_toml))
 @example("")

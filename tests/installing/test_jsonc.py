@@ -22,6 +22,7 @@ def root(text: str) -> Value | None:
     return parsed.root
 
 
+@pytest.mark.slow
 @given(JSON, st.sampled_from([None, 2, "\t"]), st.booleans())
 def test_plain_json_is_read_as_python_reads_it(data: object, indent: int | str | None, ascii: bool) -> None:
     text = json.dumps(data, indent=indent, ensure_ascii=ascii)
