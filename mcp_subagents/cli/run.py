@@ -24,7 +24,7 @@ from mcp_subagents.equipment.sound_files import sound
 from mcp_subagents.errors import ConfigError, SubagentsError, UnknownSubagent
 from mcp_subagents.fleet.acting import NOBODY_THERE, is_taken_up
 from mcp_subagents.fleet.finding import SHORT, find
-from mcp_subagents.fleet.pages import failure_lines, partial_lines
+from mcp_subagents.fleet.pages import failure_lines, partial_lines, took
 from mcp_subagents.stopping import leave
 from mcp_subagents.store import Store
 from mcp_subagents.store.sqlite import open_sqlite
@@ -199,8 +199,11 @@ async def _stay(
     if record.handle.status.is_terminal:
         # Nobody would be left to run what is below it, or to read what that finds.
         await errands.engine.hard_cancel(task.task_id)
+    standing = await errands.engine.look(task.task_id)
     if arguments.json:
-        print_json(document(await errands.engine.look(task.task_id), record))
+        print_json(document(standing, record))
+    if record.handle.status.is_terminal:
+        screen.note(took(standing), style="dim")
     _say_how_it_ended(record.handle, screen, as_json=arguments.json)
     await errands.engine.see(record.handle)
     return _CODES.get(record.handle.status, ASKS)

@@ -13,6 +13,7 @@ import anyio
 
 from mcp_subagents.cli.arguments import add_json, add_store, new_parser
 from mcp_subagents.cli.looking import configured, open_existing, path_of
+from mcp_subagents.cli.printing import print_json, print_text
 from mcp_subagents.config.environment import ServerConfig
 from mcp_subagents.errors import SubagentsError
 from mcp_subagents.fleet.choosing import EVERY
@@ -177,7 +178,17 @@ def run(arguments: argparse.Namespace, env: Mapping[str, str]) -> int:
     if arguments.action == "cancel" and arguments.all == bool(arguments.tasks):
         raise SubagentsError("Say which tasks to cancel by their ids, or --all of them, not both.")
     config = configured(arguments, env)
+    if arguments.action == "list" and config.store is None and not path_of(config).exists():
+        return _nothing_yet(as_json=arguments.json)
     return anyio.run(_act, arguments, path_of(config), config)
+
+
+def _nothing_yet(*, as_json: bool) -> int:
+    if as_json:
+        print_json({"tasks": []})
+    else:
+        print_text('There are no tasks yet. The first one comes from an app, or from `mcp-subagents run "..."`.')
+    return 0
 
 
 async def _act(arguments: argparse.Namespace, path: Path, config: ServerConfig) -> int:

@@ -22,6 +22,11 @@ def progress(standing: Standing) -> str:
     return one_line(progress_in_words(view_of(standing, budget=0)))
 
 
+def took(standing: Standing) -> str:
+    """How it ended and what it took, in one line."""
+    return one_line(f"{status_of(standing.handle)} · {facts(view_of(standing, budget=0))}")
+
+
 def facts_of(standing: Standing, below: Sequence[TaskHandle]) -> list[Fact]:
     """All there is to say of a task, but for its result."""
     task, view = standing.handle, view_of(standing, budget=0)

@@ -61,6 +61,7 @@ async def test_the_result_alone_is_on_standard_output(home: Path):
     assert (code, out) == (0, "The answer:\n\n42\n")
     assert err.splitlines()[0].startswith("task ")
     assert "turn 1 · asking the model" in err
+    assert err.splitlines()[-1].startswith("completed · 1 turn · ")
     [record] = await stored(home)
     assert (record.handle.result, record.unread, record.handle.mode) == (
         "The answer:\n\n\x1b[31m42\x1b[0m",

@@ -149,6 +149,14 @@ def test_a_store_without_tasks_says_what_to_do(home: Path, capsys: pytest.Captur
     assert capsys.readouterr().out.startswith("There are no tasks. Delegate one from your app, or with")
 
 
+@pytest.mark.usefixtures("home")
+def test_a_new_machine_has_no_tasks_yet_which_is_no_mistake(capsys: pytest.CaptureFixture[str]):
+    assert main(["tasks", "list"]) == 0
+    assert capsys.readouterr().out.startswith("There are no tasks yet.")
+    assert main(["tasks", "list", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"tasks": []}
+
+
 @pytest.mark.parametrize("action", ["list", "show x", "watch", "answer x y", "send x y", "cancel x", "result x"])
 def test_a_missing_store_is_named_and_not_made(home: Path, action: str, capsys: pytest.CaptureFixture[str]):
     path = home / "nowhere" / "tasks.db"
