@@ -118,8 +118,15 @@ class Entry:
 
 
 def looked_at(entry: Entry, env: Mapping[str, str]) -> Sequence[Finding]:
-    """What is wrong with an entry, seen from outside: its command, its files, its variables."""
-    return [*_command(entry, env), *_config(entry), *_variables(entry, env)]
+    """What is wrong with an entry, seen from outside: its switch, its command, its files, its variables."""
+    return [*_switch(entry), *_command(entry, env), *_config(entry), *_variables(entry, env)]
+
+
+def _switch(entry: Entry) -> Iterable[Finding]:
+    key, on = ("disabled", "false") if entry.data.get("disabled") is True else ("enabled", "true")
+    if entry.data.get("disabled") is True or entry.data.get("enabled") is False:
+        told = f"{entry.told}: it is switched off there, so the app does not start it."
+        yield problem("hosts", told, f"Switch it on in the app, or write {on} for `{key}` into its entry.")
 
 
 def _command(entry: Entry, env: Mapping[str, str]) -> Iterable[Finding]:

@@ -50,6 +50,21 @@ HOSTS: Plants = {
         "--copy-keys",
         slow=True,
     ),
+    "an entry that is switched off": Plant(
+        check="hosts",
+        plant=lambda ground: ground.put(
+            "opencode/opencode.json",
+            json.dumps({"mcp": {"subagents": {"command": [sys.executable, *OURS["args"]], "enabled": False}}}),
+        ),
+        says="problem OpenCode (subagents): it is switched off there, so the app does not start it.",
+        fix="Switch it on in the app, or write true for `enabled` into its entry.",
+    ),
+    "an entry that is disabled": Plant(
+        check="hosts",
+        plant=lambda ground: cursor(ground, subagents={**OURS, "disabled": True}),
+        says="problem Cursor (subagents): it is switched off there, so the app does not start it.",
+        fix="Switch it on in the app, or write false for `disabled` into its entry.",
+    ),
     "a command that has vanished": Plant(
         check="hosts",
         plant=lambda ground: cursor(ground, subagents={"command": "/gone/.venv/bin/mcp-subagents"}),
