@@ -14,16 +14,17 @@ STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @asynccontextmanager
-async def until_stopped(*, stdin: bool = False) -> AsyncGenerator[None]:
+async def until_stopped(*, stdin: bool = False, hangup: bool = False) -> AsyncGenerator[None]:
     """End the block, as if its work were done, when the process is told to stop.
 
     That is by SIGINT or SIGTERM; with `stdin`, also by the end of its standard input, which is how a host that
-    started it says goodbye. What comes in there is thrown away.
+    started it says goodbye. What comes in there is thrown away. With `hangup`, also by the end of its terminal.
     """
+    numbers = (*STOP_SIGNALS, *([signal.SIGHUP] if hangup and hasattr(signal, "SIGHUP") else []))
     async with anyio.create_task_group() as group:
 
         async def heed_signals() -> None:
-            with anyio.open_signal_receiver(*STOP_SIGNALS) as signals:
+            with anyio.open_signal_receiver(*numbers) as signals:
                 async for _ in signals:
                     group.cancel_scope.cancel()
                     return

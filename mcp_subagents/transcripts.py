@@ -50,9 +50,13 @@ def _lines(task: TaskHandle, entries: Sequence[Entry]) -> Iterator[str]:
     turn = 0
     if not any(entry.kind in (EntryKind.TURN, EntryKind.HISTORY) for entry in entries):
         yield from _block("Asked for", task.description)  # later, it is in what the subagent is told
+    # What the calls before them returned, turns say themselves.
+    calls = [id(entry) for entry in since_the_last_turn(entries).values()]
     for entry in entries:
         if entry.kind is EntryKind.EVENT:
             yield from _event(message_of(task.task_id, entry))
+        elif id(entry) in calls:
+            yield from _call(entry)
         elif entry.kind is EntryKind.TURN:
             turn += 1
             yield from (f"## Turn {turn} · {_time(entry.at)}", "")
@@ -62,12 +66,14 @@ def _lines(task: TaskHandle, entries: Sequence[Entry]) -> Iterator[str]:
         elif entry.kind is EntryKind.HISTORY:
             *_, told = ModelMessagesTypeAdapter.validate_json(entry.body)
             yield from ("*It goes on from what an earlier task has done.*", "", *_parts(told))
-    for entry in since_the_last_turn(entries).values():
-        if entry.kind is EntryKind.TOOL_RESULT:
-            part = result_of(entry)
-            yield from _block(f"`{part.tool_name}` returned", part.model_response_str())
-        else:
-            yield _clean(f"*`{json.loads(entry.body)['tool']}` was started and has not been heard of since.*")
+
+
+def _call(entry: Entry) -> Iterator[str]:
+    if entry.kind is EntryKind.TOOL_RESULT:
+        part = result_of(entry)
+        yield from _block(f"`{part.tool_name}` returned", part.model_response_str())
+    else:
+        yield from (_clean(f"*`{json.loads(entry.body)['tool']}` was started and has not been heard of since.*"), "")
 
 
 def _event(message: AgentMessage) -> Iterator[str]:

@@ -55,6 +55,6 @@ async def _tell(out: Console, env: Mapping[str, str], fast: bool) -> int:
     from mcp_subagents.demo.story import tell
 
     code = STOPPED
-    async with until_stopped():
+    async with until_stopped(hangup=True):
         code = KEPT if await tell(Narrator(out, pace=0.0 if fast else 1.0), env) else BROKEN
     return code

@@ -210,7 +210,7 @@ def relatives(mark: str) -> list[int]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="looks for processes by their environment")
-@pytest.mark.parametrize("told_by", [signal.SIGINT, signal.SIGTERM], ids=["Ctrl-C", "SIGTERM"])
+@pytest.mark.parametrize("told_by", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_it_can_be_stopped_and_leaves_nothing_behind(told_by: signal.Signals, tmp_path: Path):
     mark = f"DEMO_OF_TEST={tmp_path.name}-{os.getpid()}"
     env = environment(tmp_path, **dict([mark.split("=")]))

@@ -109,6 +109,7 @@ async def test_a_follow_up_knows_what_the_tools_returned_before_the_task_failed(
         done = await outcome(engine, await delegate(engine, "Who was paid?", continues=failed.task_id))
     assert failed.status is TaskStatus.FAILED
     assert "**`pay` returned**\n\n> paid Ann" in transcript
+    assert transcript.index("> paid Ann") < transcript.index("**Failed (")
     assert done.result == str([("Ann", "paid Ann", "success"), ("Eve", "no such account", "failed")])
 
 
