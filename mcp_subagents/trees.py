@@ -65,19 +65,21 @@ class Tree:
 
 def dump_usage(value: TaskUsage) -> list[Any]:
     cost = None if value.cost_usd is None else str(value.cost_usd)
-    return [value.requests, value.tool_calls, value.input_tokens, value.output_tokens, cost]
+    partial = [True] if value.is_cost_partial else []
+    return [value.requests, value.tool_calls, value.input_tokens, value.output_tokens, cost, *partial]
 
 
 def load_usage(value: Any) -> TaskUsage | None:
     if value is None:
         return None
-    requests, tool_calls, input_tokens, output_tokens, cost = value
+    requests, tool_calls, input_tokens, output_tokens, cost, *partial = value
     return TaskUsage(
         requests=requests,
         tool_calls=tool_calls,
         input_tokens=input_tokens,
         output_tokens=output_tokens,
         cost_usd=None if cost is None else Decimal(cost),
+        is_cost_partial=bool(partial),
     )
 
 

@@ -99,6 +99,8 @@ class TaskUsage:
     output_tokens: int = 0
     cost_usd: Decimal | None = None
     """`None` where the price of a model is not known."""
+    is_cost_partial: bool = False
+    """Whether some of it was done by models whose price is not known, so that it has cost more."""
 
     @property
     def total_tokens(self) -> int:
@@ -113,7 +115,12 @@ class TaskUsage:
             input_tokens=self.input_tokens + other.input_tokens,
             output_tokens=self.output_tokens + other.output_tokens,
             cost_usd=sum(known, Decimal(0)) if known else None,
+            is_cost_partial=bool(known) and (self._has_unpriced or other._has_unpriced),
         )
+
+    @property
+    def _has_unpriced(self) -> bool:
+        return self.is_cost_partial or (self.cost_usd is None and self.requests > 0)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from mcp_subagents.addresses import result_uri
 from mcp_subagents.delegation import Standing
@@ -44,6 +44,8 @@ class UsageView(View):
     input_tokens: int
     output_tokens: int
     cost_usd: float | None
+    is_cost_partial: bool = Field(default=False, exclude=True)
+    """Said in words alone: the fields of a task are a contract."""
 
 
 class ActivityView(View):
@@ -214,6 +216,7 @@ def _usage(usage: TaskUsage) -> UsageView:
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cost_usd=None if usage.cost_usd is None else float(usage.cost_usd),
+        is_cost_partial=usage.is_cost_partial,
     )
 
 

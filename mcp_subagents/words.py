@@ -91,6 +91,8 @@ def _remarks(view: TaskView) -> list[str]:
         said.append(f"Asked for {view.model}; answered by {', '.join(others)}.")
     if view.usage.requests and view.usage.cost_usd is None:
         said.append("The price of its model is not known: its limits on tokens and requests hold, not the one on cost.")
+    if view.usage.is_cost_partial:
+        said.append("Some of it was done by models whose price is not known; what they cost is not counted.")
     return said
 
 

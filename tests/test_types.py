@@ -1,8 +1,10 @@
 """The values of a delegation: their shape is the seeds' contract, their moves are DESIGN §4."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, FrozenInstanceError, fields, replace
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from enum import StrEnum
 from typing import Any, Literal, get_args
 
@@ -11,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcp_subagents.errors import IllegalTransition
+from mcp_subagents.trees import dump_usage, load_usage
 from mcp_subagents.types import (
     TRANSITIONS,
     AgentMessage,
@@ -390,3 +393,25 @@ def test_there_are_three_execution_modes():
 
 def test_the_total_of_tokens_is_what_went_in_and_came_out():
     assert USAGE.total_tokens == 37
+
+
+PRICED, UNPRICED = TaskUsage(requests=1, cost_usd=Decimal("0.5")), TaskUsage(requests=1)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "together"),
+    [
+        (PRICED, PRICED, (Decimal("1.0"), False)),
+        (PRICED, UNPRICED, (Decimal("0.5"), True)),
+        (UNPRICED, PRICED, (Decimal("0.5"), True)),
+        (UNPRICED, UNPRICED, (None, False)),
+        (PRICED, TaskUsage(), (Decimal("0.5"), False)),
+        (PRICED.plus(UNPRICED), PRICED, (Decimal("1.0"), True)),
+    ],
+)
+def test_a_cost_that_is_known_in_part_says_so(
+    one: TaskUsage, other: TaskUsage, together: tuple[Decimal | None, bool]
+) -> None:
+    both = one.plus(other)
+    assert (both.cost_usd, both.is_cost_partial) == together
+    assert load_usage(json.loads(json.dumps(dump_usage(both)))) == both

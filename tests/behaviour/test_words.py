@@ -86,6 +86,14 @@ def test_what_it_took_is_the_second_line():
     assert facts == "2 turns · 1 tool call · 1.2M tokens · $1.5000 · 1 min 30 s · 1 retry"
 
 
+def test_a_cost_that_is_known_in_part_is_called_so():
+    known = TaskUsage(requests=1, cost_usd=Decimal("0.5"))
+    for used, is_partial in ((known, False), (known.plus(TaskUsage(requests=1)), True)):
+        view = shown(replace(RUNNING, usage=used))
+        assert ("models whose price is not known" in task_in_words(view, NOW)) is is_partial
+        assert "is_cost_partial" not in view.model_dump()["usage"]
+
+
 def test_a_failure_says_all_it_knows():
     failure = replace(
         FAILURE,
