@@ -1,5 +1,6 @@
 """What docs/operations.md says is true."""
 
+import os
 import re
 import shlex
 import subprocess
@@ -60,10 +61,17 @@ async def test_a_store_in_use_can_be_backed_up_as_shown(tmp_path: Path):
     [command] = blocks("sh")[0].splitlines()
     async with open_sqlite(tmp_path / "tasks.db") as store:
         await add(store, task())
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
         done = subprocess.run(  # noqa: ASYNC221  # nobody else is waiting
-            [sys.executable, *shlex.split(command)[1:]], cwd=tmp_path, capture_output=True, timeout=20, check=False
+            ["sh", "-c", command],
+            cwd=tmp_path,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            timeout=20,
+            check=False,
         )
     assert (done.returncode, done.stderr) == (0, b"")
+    assert (tmp_path / "tasks-backup.db").stat().st_mode & 0o777 == 0o600
     async with open_sqlite(tmp_path / "tasks-backup.db") as copy:
         assert ids(await copy.select(Query())) == ["t1"]
 
