@@ -1,6 +1,5 @@
 """Files that change while a server runs: what is read again, what is kept, and what is told."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 import anyio
 import anyio.from_thread
 import pytest
+from project_files import AGENT, write
 
 from mcp_subagents.config.environment import ServerConfig, examine
 from mcp_subagents.config.limits import EngineSettings, Limits
@@ -18,25 +18,7 @@ from mcp_subagents.delegation import GENERAL_PURPOSE
 from mcp_subagents.equipment.loading import Loader, renewed
 from mcp_subagents.equipment.sound_files import judge
 
-AGENT = "---\nname: {}\ndescription: Helps.\ntools: {}\n---\nHelp.\n"
 ISSUES = "mcp_servers: {issues: {command: sh, env: {TOKEN: '${ISSUES_TOKEN}'}}}\n"
-
-
-@pytest.fixture
-def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    project = home / "project"
-    project.mkdir()
-    monkeypatch.chdir(project)
-    return project
-
-
-def write(path: Path, text: str) -> Path:
-    """Change a file so that it can be seen, however fast."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    before = path.stat().st_mtime_ns if path.exists() else 0
-    path.write_text(text, encoding="utf-8")
-    os.utime(path, ns=(before + 10**9, max(before + 10**9, path.stat().st_mtime_ns)))
-    return path
 
 
 def loader() -> Loader:

@@ -1,9 +1,9 @@
 """A configuration file must be sound; an agent file that is not is left out, and a change that is not is not used."""
 
-import os
 from pathlib import Path
 
 import pytest
+from project_files import AGENT, write
 
 from mcp_subagents.config.environment import ServerConfig, examine, load
 from mcp_subagents.config.live import LiveRoster
@@ -12,25 +12,7 @@ from mcp_subagents.equipment.sound_files import sound
 from mcp_subagents.errors import ConfigError
 from mcp_subagents.server import GENERAL_PURPOSE
 
-AGENT = "---\nname: {}\ndescription: Helps.\ntools: {}\n---\nHelp.\n"
 FILE = "agents: auto\nmcp_servers: {issues: {command: issues, env: {TOKEN: '${ISSUES_TOKEN}'}}}\n"
-
-
-@pytest.fixture
-def project(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    project = home / "project"
-    project.mkdir()
-    monkeypatch.chdir(project)
-    return project
-
-
-def write(path: Path, text: str) -> Path:
-    """Change a file so that it can be seen, however fast."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    before = path.stat().st_mtime_ns if path.exists() else 0
-    path.write_text(text, encoding="utf-8")
-    os.utime(path, ns=(before + 10**9, max(before + 10**9, path.stat().st_mtime_ns)))
-    return path
 
 
 def names(config: ServerConfig) -> list[str]:
