@@ -6,16 +6,16 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
-from pydantic import TypeAdapter
-from pydantic_ai import ModelRetry, RunContext, ToolFailed, ToolReturn
+from pydantic_ai import ModelRetry, RunContext, ToolFailed
 from pydantic_ai import exceptions as pai
-from pydantic_ai.messages import ToolCallPart, ToolReturnPart
+from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDefinition
 
 from mcp_subagents.records import Entry, EntryKind, compact_json
 from mcp_subagents.resume import ModelErrorsOfTools
+from mcp_subagents.returns import recorded, replayed
 from mcp_subagents.trees import Awaited
 
 INTERRUPTED = (
@@ -107,7 +107,7 @@ class ToolJournal:
         except (SystemExit, GeneratorExit) as exc:
             # A tool may end itself, but not the process that runs it.
             raise RuntimeError(f"the tool {call.tool_name!r} raised {type(exc).__name__}") from exc
-        await self._record(EntryKind.TOOL_RESULT, call, outcome="returned", value=_dump(result))
+        await self._record(EntryKind.TOOL_RESULT, call, outcome="returned", value=recorded(result))
         return result
 
     async def _record(
@@ -148,18 +148,6 @@ class JournalledTools(ModelErrorsOfTools):
         return None if journal is None else await journal.park(requests)
 
 
-_RETURNED: TypeAdapter[ToolReturnPart] = TypeAdapter(ToolReturnPart)
-_RICH: TypeAdapter[ToolReturn[Any]] = TypeAdapter(ToolReturn)
-
-
-def _dump(result: Any) -> Any:
-    """The result as JSON. Rich objects come back as plain data, as the model sees them."""
-    if isinstance(result, ToolReturn):
-        return {"rich": json.loads(_RICH.dump_json(cast("ToolReturn[Any]", result)))}
-    part = ToolReturnPart(tool_name="", content=result, tool_call_id="")
-    return {"plain": json.loads(_RETURNED.dump_json(part))}
-
-
 def _replay(entry: Entry) -> Any:
     body = json.loads(entry.body)
     outcome, value = body["outcome"], body["value"]
@@ -167,9 +155,7 @@ def _replay(entry: Entry) -> Any:
         raise ModelRetry(value)
     if outcome == "failed":
         raise ToolFailed(value)
-    if "rich" in value:
-        return _RICH.validate_python(value["rich"])
-    return _RETURNED.validate_python(value["plain"]).content
+    return replayed(value)
 
 
 def _may_run_again(tool_def: ToolDefinition) -> bool:

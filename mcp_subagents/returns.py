@@ -1,8 +1,8 @@
-"""What came of the calls of a task's last turn: what its model would have read with the next request."""
+"""What tools have returned: how it is recorded, and what a model is told of the calls of a task's last turn."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from pydantic import TypeAdapter
 from pydantic_ai import ToolReturn
@@ -17,6 +17,21 @@ _NOT_MADE = "This call was not made: the task ended before."
 
 _RETURNED: TypeAdapter[ToolReturnPart] = TypeAdapter(ToolReturnPart)
 _RICH: TypeAdapter[ToolReturn[Any]] = TypeAdapter(ToolReturn)
+
+
+def recorded(result: Any) -> Any:
+    """What a tool returned, as JSON. Rich objects come back as plain data, as the model sees them."""
+    if isinstance(result, ToolReturn):
+        return {"rich": json.loads(_RICH.dump_json(cast("ToolReturn[Any]", result)))}
+    part = ToolReturnPart(tool_name="", content=result, tool_call_id="")
+    return {"plain": json.loads(_RETURNED.dump_json(part))}
+
+
+def replayed(value: Any) -> Any:
+    """What a tool returned, from what is `recorded` of it."""
+    if "rich" in value:
+        return _RICH.validate_python(value["rich"])
+    return _RETURNED.validate_python(value["plain"]).content
 
 
 def since_the_last_turn(entries: Iterable[Entry]) -> dict[str, Entry]:
@@ -54,6 +69,5 @@ def result_of(entry: Entry) -> ToolReturnPart:
     if body["outcome"] != "returned":
         outcome = "retried" if body["outcome"] == "retry" else "failed"
         return ToolReturnPart(name, value, key, outcome=outcome)
-    if "rich" in value:
-        return ToolReturnPart(name, _RICH.validate_python(value["rich"]).return_value, key)
-    return ToolReturnPart(name, _RETURNED.validate_python(value["plain"]).content, key)
+    result = replayed(value)
+    return ToolReturnPart(name, result.return_value if isinstance(result, ToolReturn) else result, key)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mcp_subagents.cli.arguments import new_parser
 from mcp_subagents.cli.host_changes import EXIT_CODES, add_common, meant, receipts
 from mcp_subagents.cli.host_deeds import carry, planned
 from mcp_subagents.cli.host_tables import print_states
@@ -40,13 +41,7 @@ examples:
 
 def parser() -> argparse.ArgumentParser:
     """What `install` understands."""
-    command = argparse.ArgumentParser(
-        prog="mcp-subagents install",
-        description=DESCRIPTION,
-        epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    command = new_parser("install", DESCRIPTION, EPILOG)
     add_common(command)
     command.add_argument("--config", metavar="FILE", help="the subagents.yaml that the server is to read")
     command.add_argument(

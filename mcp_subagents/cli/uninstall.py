@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from mcp_subagents.cli.arguments import new_parser
 from mcp_subagents.cli.host_changes import EXIT_CODES, FINE, add_common, meant, receipts
 from mcp_subagents.cli.host_deeds import carry, planned
 from mcp_subagents.errors import ConfigError
@@ -18,13 +19,7 @@ since is what it was before, to the byte. Tasks and their results stay."""
 
 def parser() -> argparse.ArgumentParser:
     """What `uninstall` understands."""
-    command = argparse.ArgumentParser(
-        prog="mcp-subagents uninstall",
-        description=DESCRIPTION,
-        epilog=EXIT_CODES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    command = new_parser("uninstall", DESCRIPTION, EXIT_CODES)
     add_common(command)
     return command
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from mcp_subagents.config.environment import ServerConfig, examine, introduced
 from mcp_subagents.config.subagent import SubAgentConfig
+from mcp_subagents.delegation import GENERAL_PURPOSE
 from mcp_subagents.equipment.places import anchored
 from mcp_subagents.equipment.sound_files import sound
 from mcp_subagents.errors import ConfigError
 
-GENERAL_PURPOSE = SubAgentConfig(name="general-purpose", description="", instructions="")
 """Who there is where no file names anybody."""
 
 
