@@ -26,6 +26,7 @@ from mcp_subagents.model_addresses import account_of, requested_model
 from mcp_subagents.models import Models, settings_for, tools_of
 from mcp_subagents.nesting import delegation_tools, delegation_toolset
 from mcp_subagents.outputs import output_for, repairs_left, require_fit
+from mcp_subagents.own_capability import capability_beside
 from mcp_subagents.prompts import SUBAGENT_SYSTEM_PROMPT
 
 logger = logging.getLogger(__name__)
@@ -227,7 +228,8 @@ def _agent(
     given["tools"] += delegation_tools(config.get("subagents", ()), others)
     model = models.model_for(config, default_model)
     given["tools"] += tools_of(model)
-    given["capabilities"] = [*given.get("capabilities", ()), *kit.capabilities, JournalledTools()]
+    capabilities = [*given.get("capabilities", ()), *kit.capabilities]
+    given["capabilities"] = [*capabilities, capability_beside(capabilities)]
     agent = Agent[Any, Any](
         model,
         name=config.get("name"),

@@ -16,7 +16,7 @@ ORDER = [
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
     *("store", "dispatch", "cancelling", "grace", "returns", "past", "ancestry", "running_time", "budget"),
     *("journal", "asking", "nesting", "demo", "parking", "model_addresses", "models", "probing", "outputs"),
-    *("equipment", "agents", "runner"),
+    *("own_capability", "equipment", "agents", "runner"),
     *("transcripts", "waking", "housekeeping", "unfit", "standing", "looking", "fleet", "dispatching", "ending"),
     *("engine", "errand", "stopping", "server", "hosts", "doctor", "cli", "testing", "__main__", "__init__"),
 ]
@@ -25,7 +25,7 @@ ORDER = [
 AGENTS = {
     *("history", "evidence", "verdicts", "faults", "answers", "failures", "retry", "resume"),
     *("returns", "past", "budget", "journal", "asking", "nesting", "parking", "model_addresses", "models", "probing"),
-    *("outputs", "demo", "equipment", "agents", "runner", "transcripts", "testing", "running_time"),
+    *("outputs", "demo", "own_capability", "equipment", "agents", "runner", "transcripts", "testing", "running_time"),
 }
 DOORS = {
     "pydantic_ai": AGENTS,
