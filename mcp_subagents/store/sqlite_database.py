@@ -1,6 +1,6 @@
 """A connection to a file, as the store uses it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import apsw
@@ -11,9 +11,13 @@ Row = tuple[Any, ...]
 class Database:
     """SQL in, rows out."""
 
-    def __init__(self, name: str, *, flags: int, vfs: str | None = None) -> None:
+    def __init__(
+        self, name: str, *, flags: int, vfs: str | None = None, patience: Callable[[int], bool] | None = None
+    ) -> None:
         connection: Any = apsw.Connection(name, flags=flags, vfs=vfs)
+        connection.set_busy_handler(patience)
         self.connection = connection
+        self._patience = patience
         self._execute = connection.execute
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
@@ -30,6 +34,17 @@ class Database:
 
     def run(self, sql: str, values: Sequence[Any] = ()) -> None:
         self._execute(sql, values)
+
+    def begin_now(self) -> bool:
+        """Begin to write, unless somebody else is writing."""
+        self.connection.set_busy_handler(None)
+        try:
+            self.run("BEGIN IMMEDIATE")
+        except apsw.BusyError:
+            return False
+        finally:
+            self.connection.set_busy_handler(self._patience)
+        return True
 
     def roll_back(self) -> None:
         """Undo what was not committed, if anything."""

@@ -37,7 +37,7 @@ _SETTINGS = """
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StoreFile:
-    """The two connections of a store: one for its writer thread, one to read with."""
+    """The two connections of a store: one for its writer, one to read with."""
 
     path: Path
     writer: Database
@@ -138,11 +138,10 @@ def _probe(path: Path, vfs: str | None) -> None:
 
 
 def _connection(path: Path, patience: Patience, vfs: str | None) -> Database:
-    db = Database(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs)
+    db = Database(str(path), flags=apsw.SQLITE_OPEN_READWRITE, vfs=vfs, patience=patience)
     if db.connection.readonly("main"):
         db.close()
         raise apsw.ReadOnlyError
-    db.connection.set_busy_handler(patience)
     db.connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     # The same plan for every value: otherwise SQLite prepares a join again each time it is given one.
     db.connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)

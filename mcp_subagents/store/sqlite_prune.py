@@ -27,14 +27,14 @@ async def delete_ended(writer: Writer, before: int) -> int:
     deleted = 0
     last: Row | None = (-1, -1)
     while last is not None:
-        number, last = await writer.run(_Deletion(before, last))
+        number, last = await writer.run(_Deletion(before, last), takes_long=True)
         deleted += number
     return deleted
 
 
 async def shrink(writer: Writer) -> None:
     """Give the room that is no longer needed back to the disk."""
-    while await writer.run(_give_back):
+    while await writer.run(_give_back, takes_long=True):
         pass
 
 

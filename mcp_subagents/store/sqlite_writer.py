@@ -1,4 +1,9 @@
-"""The one thread that writes: what comes in together is committed together."""
+"""One writer: what comes in together is committed together.
+
+The event loop writes, and a thread commits: that is what takes long, for it waits for the disk. To write in the thread
+as well would make it and the loop take turns with the interpreter at every statement, which costs more than the
+statements. The thread writes where the loop would have to wait: for another process, or for what takes long by itself.
+"""
 
 import asyncio
 import logging
@@ -9,7 +14,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from queue import Empty, SimpleQueue
-from threading import Thread
+from threading import Lock, Thread
 from typing import Any, TypeVar
 
 import anyio
@@ -28,7 +33,8 @@ T = TypeVar("T")
 Told = list[tuple[int, TaskRecord]]
 """Records that were written, each with the number of its change."""
 
-_MOST_AT_ONCE = 256
+_MOST_AT_ONCE = 64
+"""Jobs in a commit: everything else in the loop waits while they write."""
 
 
 LAST_CHANGE = """
@@ -80,15 +86,16 @@ class Transaction:
 
 
 Write = Callable[[Transaction], T]
-"""A function that writes. It runs in the writer's thread, within a transaction, all or nothing."""
+"""A function that writes, within a transaction, all or nothing. It may be called again if that came to nothing."""
 
 
 @dataclass(slots=True)
 class _Job:
-    """A function on its way to the writer's thread and back."""
+    """A function on its way to the disk."""
 
     write: Write[Any]
     future: "asyncio.Future[Any] | None" = None
+    takes_long: bool = False
     result: Any = None
     error: BaseException | None = None
 
@@ -102,6 +109,15 @@ class _Job:
             self.future.set_exception(self.error)
         else:
             self.future.set_result(self.result)
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Jobs that are committed together."""
+
+    jobs: list[_Job]
+    written: Transaction | None = None
+    """What they wrote, if that has been done: then only the commit is left."""
 
 
 class _HalfDone(Exception):
@@ -121,7 +137,12 @@ class Writer:
         self._db = file.writer
         self._committed = committed
         self._known = Known()
-        self._queue = SimpleQueue[_Job | None]()
+        self._waiting: list[_Job] = []
+        self._is_with_thread = False
+        """Whether a batch is. There is one at a time; what comes in meanwhile goes together into the next one."""
+        self._in_use = Lock()
+        """Held by whoever uses the connection; from the loop's first statement to the thread's commit, by both."""
+        self._queue = SimpleQueue[_Batch | None]()
         self._loop = asyncio.get_running_loop()
         self._open = True
         self._ended = anyio.Event()
@@ -129,19 +150,21 @@ class Writer:
         self._pulse_every = 0.0
         self._pulse_at = 0.0
 
-    async def run(self, write: Write[T]) -> T:
-        """What `write` returned, after its commit.
+    async def run(self, write: Write[T], *, takes_long: bool = False) -> T:
+        """What `write` returned, after its commit. If it `takes_long`, the event loop goes on meanwhile.
 
         Raises: whatever `write` raised, or `StoreError`. Then nothing of it was written.
         """
         if not self._open:
             raise StoreUnavailable(f"The store {self._path} has been closed.")
         future: asyncio.Future[T] = self._loop.create_future()
-        self._queue.put(_Job(write, future))
+        self._waiting.append(_Job(write, future, takes_long))
+        if len(self._waiting) == 1:
+            self._loop.call_soon(self._go_on)  # so that those who are about to write join
         return await future
 
     def keep_pulse(self, pulse: Write[bool], every: timedelta) -> None:
-        """Call `pulse` at this interval until it returns False. To be called in the writer's thread."""
+        """Call `pulse` at this interval until it returns False. To be called by a function that writes."""
         if self._pulse is None:
             self._pulse, self._pulse_every = pulse, every.total_seconds()
             self._pulse_at = time.monotonic() + self._pulse_every
@@ -149,78 +172,144 @@ class Writer:
     async def end(self) -> None:
         """Write what is queued, as far as patience with other processes goes, and take nothing more."""
         self._open = False
-        self._queue.put(None)
+        self._go_on()
         with anyio.CancelScope(shield=True):
             await self._ended.wait()
 
+    # In the event loop
+
+    def _go_on(self) -> None:
+        """Write what waits, unless the thread is busy: then it will tell."""
+        if self._is_with_thread:
+            return
+        jobs, self._waiting = self._waiting[:_MOST_AT_ONCE], self._waiting[_MOST_AT_ONCE:]
+        if jobs:
+            self._is_with_thread = True
+            self._queue.put(self._written_here(jobs) or _Batch(jobs))
+        elif not self._open:
+            self._queue.put(None)
+
+    def _written_here(self, jobs: list[_Job]) -> _Batch | None:
+        """The jobs, all but committed; nothing, if the thread had better do all of it."""
+        if any(job.takes_long for job in jobs) or not self._in_use.acquire(blocking=False):
+            return None
+        done: _Batch | None = None
+        try:
+            if self._db.begin_now():
+                done = _Batch(jobs, self._do_all(jobs))
+        except Exception:
+            logger.debug("a batch is written again in the thread", exc_info=True)  # which finds out whose fault it is
+        finally:
+            if done is None:
+                self._roll_back()
+                self._in_use.release()
+        return done
+
+    def _settle(self, commits: list[Told], jobs: list[_Job]) -> None:
+        try:
+            for told in commits:
+                self._untold.popleft()
+                self._committed(told)
+        finally:
+            for job in jobs:
+                job.settle()
+            self._is_with_thread = False
+            self._loop.call_soon(self._go_on)  # after those who have waited: they may have more to write
+
+    # In the thread
+
     def work(self) -> None:
         """The life of the thread."""
-        more = True
-        while more:
-            jobs, more = self._take()
-            if self._pulse is not None and time.monotonic() >= self._pulse_at:
-                self._pulse_at = time.monotonic() + self._pulse_every
-                jobs.append(_Job(self._beat))
-            if jobs:
-                self._write(jobs)
+        while (batch := self._next()) is not None:
+            if batch.written is None:
+                self._in_use.acquire()
+            commits = self._finish(batch)
+            self._beat_if_due()
+            self._in_use.release()
+            self._on_loop(self._settle, commits, batch.jobs)
         self._on_loop(self._ended.set)
 
-    def _take(self) -> tuple[list[_Job], bool]:
-        """Wait for jobs, but not beyond the next pulse; False if those were the last."""
-        jobs: list[_Job] = []
-        timeout = None if self._pulse is None else max(0.0, self._pulse_at - time.monotonic())
-        try:
-            job = self._queue.get(timeout=timeout)
-            while job is not None:
-                jobs.append(job)
-                if len(jobs) == _MOST_AT_ONCE:
-                    return jobs, True
-                job = self._queue.get_nowait()
-        except Empty:
-            return jobs, True
-        return jobs, False
+    def _next(self) -> _Batch | None:
+        """Wait for a batch, and let the heart beat meanwhile."""
+        while self._pulse is not None:
+            with suppress(Empty):
+                return self._queue.get(timeout=max(0.0, self._pulse_at - time.monotonic()))
+            if self._in_use.acquire(blocking=False):
+                self._beat_if_due()
+                self._in_use.release()
+            else:
+                break  # the loop is writing, and a batch is on its way
+        return self._queue.get()
 
-    def _write(self, jobs: list[_Job]) -> None:
-        told: Told = []
+    def _finish(self, batch: _Batch) -> list[Told]:
+        """Commit a batch, and write it before if that was not done: what is to be told, commit by commit.
+
+        Each of its jobs has a result or an error then.
+        """
         try:
-            told = self._commit(jobs)
+            if batch.written is not None:
+                return self._commit(batch.written)
+            return self._write(batch.jobs)
+        except Exception as exc:
+            self._roll_back()
+            for job in batch.jobs:
+                job.error = store_error(exc, self._path)
+            return []
+
+    def _write(self, jobs: list[_Job]) -> list[Told]:
+        self._db.run("BEGIN IMMEDIATE")
+        try:
+            return self._commit(self._do_all(jobs))
         except _HalfDone as exc:
             self._roll_back()
             if len(jobs) > 1:
-                for job in jobs:
-                    self._write([job])
-                return
+                return [told for job in jobs for told in self._finish(_Batch([job]))]
             jobs[0].error = store_error(exc.trouble, self._path)
-        except Exception as exc:
-            self._roll_back()
-            for job in jobs:
-                job.error = store_error(exc, self._path)
-        self._on_loop(self._settle, told, jobs)
+            return []
 
-    def _commit(self, jobs: list[_Job]) -> Told:
-        self._db.run("BEGIN IMMEDIATE")
+    def _commit(self, written: Transaction) -> list[Told]:
+        if written.told:
+            self._untold.append(written.told)
+        try:
+            self._db.run("COMMIT")
+        except apsw.Error:
+            if written.told:
+                self._untold.pop()
+            raise
+        self._known.version = self._db.version
+        if written.tidy:
+            with suppress(apsw.BusyError):  # somebody is reading; then it is shortened another time
+                self._db.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        return [written.told] if written.told else []
+
+    def _beat_if_due(self) -> None:
+        if self._pulse is None or time.monotonic() < self._pulse_at:
+            return
+        self._pulse_at = time.monotonic() + self._pulse_every
+        beat = _Job(self._beat)
+        self._finish(_Batch([beat]))
+        beat.settle()
+
+    def _beat(self, transaction: Transaction) -> None:
+        if self._pulse is not None and not self._pulse(transaction):
+            self._pulse = None
+
+    def _on_loop(self, call: Callable[..., None], *values: Any) -> None:
+        try:
+            self._loop.call_soon_threadsafe(call, *values)
+        except RuntimeError:  # pragma: no cover - a process that dies in disorder
+            logger.debug("the event loop was closed before its store")
+
+    # In either
+
+    def _do_all(self, jobs: list[_Job]) -> Transaction:
+        """Let all jobs write, in a transaction that has begun."""
         if self._db.version != self._known.version:
             self._known = Known()  # somebody else has written
         transaction = Transaction(self._db, self._known)
         for job in jobs:
             self._do(job, transaction)
-        if transaction.told:
-            self._untold.append(transaction.told)
-        try:
-            self._db.run("COMMIT")
-        except apsw.Error:
-            if transaction.told:
-                self._untold.pop()
-            raise
-        self._known.version = self._db.version
-        if transaction.tidy:
-            with suppress(apsw.BusyError):  # somebody is reading; then it is shortened another time
-                self._db.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
-        return transaction.told
-
-    def _roll_back(self) -> None:
-        self._known = Known()  # it tells of what is undone here
-        self._db.roll_back()
+        return transaction
 
     def _do(self, job: _Job, transaction: Transaction) -> None:
         """Most jobs that fail refuse before they write: then the others go on as if it had not been there."""
@@ -233,24 +322,9 @@ class Writer:
                 raise _HalfDone(exc) from exc
             job.error = store_error(exc, self._path)
 
-    def _beat(self, transaction: Transaction) -> None:
-        if self._pulse is not None and not self._pulse(transaction):
-            self._pulse = None
-
-    def _settle(self, told: Told, jobs: list[_Job]) -> None:
-        try:
-            if told:
-                self._untold.popleft()
-                self._committed(told)
-        finally:
-            for job in jobs:
-                job.settle()
-
-    def _on_loop(self, call: Callable[..., None], *values: Any) -> None:
-        try:
-            self._loop.call_soon_threadsafe(call, *values)
-        except RuntimeError:  # pragma: no cover - a process that dies in disorder
-            logger.debug("the event loop was closed before its store")
+    def _roll_back(self) -> None:
+        self._known = Known()  # it tells of what is undone here
+        self._db.roll_back()
 
 
 @asynccontextmanager

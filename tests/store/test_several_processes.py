@@ -12,6 +12,7 @@ from threading import Thread
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import apsw
 import pytest
 from anyio.abc import Process
@@ -85,8 +86,10 @@ async def test_our_own_change_comes_after_those_made_before_it(path: Path):
         assert (len(told), told[-1].task_id) == (601, "here")
 
 
-def wait_until(path: Path, status: str) -> None:
+async def hold_up_until(path: Path, status: str) -> None:
     """Hold up the event loop until a task is found in that status, so that nobody in this process is told of it."""
+    await anyio.wait_all_tasks_blocked()
+    await anyio.lowlevel.checkpoint()  # the loop has written what was wanted, and the thread commits it
     give_up_at = time.monotonic() + 5
     with raw(path) as db:
         while not db.execute("SELECT 1 FROM task WHERE status = ?", (status,)).fetchall():
@@ -97,8 +100,7 @@ async def test_a_change_made_before_somebody_watches_is_not_told(path: Path):
     """Not even if its commit was so recent that nobody here knows of it yet."""
     async with open_sqlite(path) as store, anyio.create_task_group() as group:
         group.start_soon(add, store, task("t1"))
-        await anyio.wait_all_tasks_blocked()
-        wait_until(path, "pending")
+        await hold_up_until(path, "pending")
         async with store.watch() as changes:
             await anyio.wait_all_tasks_blocked()
             assert unread(changes) == []
@@ -108,8 +110,7 @@ async def test_our_own_changes_are_told_once_also_if_they_are_found_before(path:
     async with open_sqlite(path) as store, store.watch() as changes, anyio.create_task_group() as group:
         group.start_soon(add, store, task("t1"))
         group.start_soon(store.claim, ROOMY, NOW)
-        await anyio.wait_all_tasks_blocked()
-        wait_until(path, "running")
+        await hold_up_until(path, "running")
         async with store.watch():  # looks for changes, while this process does not know of its own
             assert unread(changes) == []
             await add(store, task("t2"))
@@ -128,8 +129,7 @@ async def test_what_others_did_after_our_own_change_is_told_after_it(path: Path)
 
     async with open_sqlite(path) as store, store.watch() as changes, anyio.create_task_group() as group:
         group.start_soon(add, store, task("here"))
-        await anyio.wait_all_tasks_blocked()
-        wait_until(path, "pending")
+        await hold_up_until(path, "pending")
         thread = Thread(target=anyio.run, args=(elsewhere,))
         thread.start()
         thread.join(5)

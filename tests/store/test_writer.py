@@ -1,18 +1,22 @@
-"""The writer's thread: what is committed together, and who fails alone."""
+"""The writer: what is committed together, who fails alone, and who waits for whom."""
 
 import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
+from contextlib import closing
+from functools import partial
 from pathlib import Path
-from threading import Event
+from threading import Event, get_ident
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 import apsw
 import pytest
 from paperwork import task
 
 from mcp_subagents.errors import LeaseLost, StoreError, StoreUnavailable
+from mcp_subagents.store.sqlite_database import Database
 from mcp_subagents.store.sqlite_file import StoreFile, open_file
 from mcp_subagents.store.sqlite_writer import Told, Transaction, Write, Writer, run_writer
 
@@ -43,7 +47,13 @@ def names(file: StoreFile) -> list[str]:
     return [name for (name,) in file.rows("SELECT name FROM counter WHERE name <> 'changes' ORDER BY name")]
 
 
-async def together(writer: Writer, *writes: Write[str]) -> list[str | BaseException]:
+@pytest.fixture(params=[False, True], ids=["in the loop", "in the thread"])
+def takes_long(request: pytest.FixtureRequest) -> bool:
+    """Where it is written."""
+    return request.param
+
+
+async def together(writer: Writer, *writes: Write[str], takes_long: bool) -> list[str | BaseException]:
     """What becomes of functions that are all queued before the first of them can be written."""
     outcomes: dict[int, str | BaseException] = {}
     begun, go = Event(), Event()
@@ -54,13 +64,13 @@ async def together(writer: Writer, *writes: Write[str]) -> list[str | BaseExcept
 
     async def run(number: int, write: Write[str]) -> None:
         try:
-            outcomes[number] = await writer.run(write)
+            outcomes[number] = await writer.run(write, takes_long=takes_long)
         except BaseException as exc:
             outcomes[number] = exc
 
     with anyio.fail_after(5):
         async with anyio.create_task_group() as group:
-            group.start_soon(writer.run, wait)
+            group.start_soon(partial(writer.run, wait, takes_long=True))
             assert await anyio.to_thread.run_sync(begun.wait, 5)
             for number, write in enumerate(writes):
                 group.start_soon(run, number, write)
@@ -69,21 +79,22 @@ async def together(writer: Writer, *writes: Write[str]) -> list[str | BaseExcept
     return [outcomes[number] for number in range(len(writes))]
 
 
-async def test_what_comes_in_together_is_committed_together(file: StoreFile, writer: Writer):
+async def test_what_comes_in_together_is_committed_together(file: StoreFile, writer: Writer, takes_long: bool):
     commits: list[None] = []
     file.writer.connection.set_commit_hook(lambda: commits.append(None) is not None)
 
-    assert await together(writer, *[put(f"n{number}") for number in range(9)]) == [f"n{number}" for number in range(9)]
+    wanted = [f"n{number}" for number in range(9)]
+    assert await together(writer, *map(put, wanted), takes_long=takes_long) == wanted
 
     assert len(commits) == 2  # the first one, which made the others wait, and all the others
-    assert names(file) == [f"n{number}" for number in range(9)]
+    assert names(file) == wanted
 
 
-async def test_one_that_refuses_fails_alone(file: StoreFile, writer: Writer):
+async def test_one_that_refuses_fails_alone(file: StoreFile, writer: Writer, takes_long: bool):
     def refuse(transaction: Transaction) -> str:
         raise LeaseLost("t1", 1)
 
-    first, refused, last = await together(writer, put("a"), refuse, put("b"))
+    first, refused, last = await together(writer, put("a"), refuse, put("b"), takes_long=takes_long)
 
     assert (first, last) == ("a", "b")
     assert isinstance(refused, LeaseLost)
@@ -92,33 +103,33 @@ async def test_one_that_refuses_fails_alone(file: StoreFile, writer: Writer):
 
 @pytest.mark.parametrize("trouble", [LeaseLost("t1", 1), SystemExit("anything")], ids=["an error", "an exit"])
 async def test_one_that_fails_halfway_fails_alone_and_leaves_nothing(
-    file: StoreFile, writer: Writer, trouble: BaseException
+    file: StoreFile, writer: Writer, trouble: BaseException, takes_long: bool
 ):
     def write_and_fail(transaction: Transaction) -> str:
         put("half")(transaction)
         raise trouble
 
-    outcomes = await together(writer, put("a"), write_and_fail, put("b"))
+    outcomes = await together(writer, put("a"), write_and_fail, put("b"), takes_long=takes_long)
 
     assert outcomes == ["a", trouble, "b"]
     assert names(file) == ["a", "b"]
 
 
-async def test_a_statement_that_fails_fails_alone(file: StoreFile, writer: Writer):
-    outcomes = await together(writer, put("a"), put("a"), put("b"))
+async def test_a_statement_that_fails_fails_alone(file: StoreFile, writer: Writer, takes_long: bool):
+    outcomes = await together(writer, put("a"), put("a"), put("b"), takes_long=takes_long)
 
     assert outcomes[::2] == ["a", "b"]
     assert isinstance(outcomes[1], StoreError)
     assert names(file) == ["a", "b"]
 
 
-async def test_a_commit_that_fails_fails_all_that_was_in_it(file: StoreFile, writer: Writer):
+async def test_a_commit_that_fails_fails_all_that_was_in_it(file: StoreFile, writer: Writer, takes_long: bool):
     def owe(transaction: Transaction) -> str:
         transaction.db.run("PRAGMA defer_foreign_keys = ON")
         transaction.db.run("INSERT INTO assignment (task, body, sum) VALUES (99, '', 0)")
         return "never"
 
-    outcomes = await together(writer, put("a"), owe, put("b"))
+    outcomes = await together(writer, put("a"), owe, put("b"), takes_long=takes_long)
 
     assert [type(each) for each in outcomes] == [StoreError] * 3
     assert names(file) == []
@@ -134,7 +145,7 @@ async def test_a_caller_that_is_cancelled_does_not_disturb_the_others(file: Stor
 
     with anyio.fail_after(5):
         with anyio.move_on_after(0):
-            await writer.run(wait)
+            await writer.run(wait, takes_long=True)
         go.set()
         assert await writer.run(put("next")) == "next"
 
@@ -150,7 +161,7 @@ async def test_what_is_queued_when_the_block_ends_is_written(file: StoreFile):
     async with anyio.create_task_group() as group:
         with anyio.fail_after(5):
             async with run_writer(file, deque(), lambda told: None) as writer:
-                group.start_soon(writer.run, wait)
+                group.start_soon(partial(writer.run, wait, takes_long=True))
                 for number in range(300):  # more than one batch
                     group.start_soon(writer.run, put(f"n{number:03}"))
                 await anyio.wait_all_tasks_blocked()
@@ -209,3 +220,47 @@ async def test_a_bug_in_a_statement_is_called_one(writer: Writer):
     with pytest.raises(StoreError, match="This is a bug") as caught:
         await writer.run(write)
     assert isinstance(caught.value.__cause__, apsw.SQLError)
+
+
+async def test_the_loop_writes_and_the_thread_does_what_takes_long(writer: Writer):
+    def here(transaction: Transaction) -> int:
+        return get_ident()
+
+    assert await writer.run(here) == get_ident()
+    assert await writer.run(here, takes_long=True) != get_ident()
+
+
+async def test_the_loop_goes_on_while_the_thread_commits(file: StoreFile, writer: Writer):
+    begun, go = Event(), Event()
+
+    def hold_up() -> bool:
+        begun.set()
+        assert go.wait(5)
+        return False
+
+    file.writer.connection.set_commit_hook(hold_up)
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(writer.run, put("a"))
+            assert await anyio.to_thread.run_sync(begun.wait, 5)
+            group.start_soon(writer.run, put("b"))
+            await anyio.wait_all_tasks_blocked()
+            assert names(file) == []
+            go.set()
+
+    assert names(file) == ["a", "b"]
+
+
+async def test_the_loop_goes_on_while_another_process_writes(file: StoreFile, writer: Writer):
+    other = Database(str(file.path), flags=apsw.SQLITE_OPEN_READWRITE)
+    with anyio.fail_after(5), closing(other):
+        for number in range(3):  # whoever did not wait in the loop waits in the thread, every time
+            other.run("BEGIN IMMEDIATE")
+            async with anyio.create_task_group() as group:
+                group.start_soon(writer.run, put(f"n{number}"))
+                await anyio.wait_all_tasks_blocked()
+                await anyio.lowlevel.checkpoint()
+                assert len(names(file)) == number  # and here we are, though the file is locked
+                other.run("COMMIT")
+
+    assert names(file) == ["n0", "n1", "n2"]
