@@ -50,6 +50,8 @@ class ToolJournal:
     finished: dict[tuple[int, str], Entry] = field(default_factory=dict[tuple[int, str], Entry])
     started: dict[tuple[int, str], datetime] = field(default_factory=dict[tuple[int, str], datetime])
     """When each call was first started."""
+    interrupted: set[tuple[int, str]] = field(default_factory=set[tuple[int, str]])
+    """Calls that were started by an earlier attempt, and have not returned."""
     below: Any = None
     """What the tools of `nesting` need to know of the task, for a subagent that may delegate."""
 
@@ -72,6 +74,7 @@ class ToolJournal:
             self.started.setdefault(key, entry.at)
             if entry.kind is EntryKind.TOOL_RESULT:
                 self.finished[key] = entry
+        self.interrupted = self.started.keys() - self.finished.keys()
 
     async def execute(
         self, ctx: RunContext[Any], call: ToolCallPart, tool_def: ToolDefinition, args: Any, handler: Any
@@ -83,9 +86,9 @@ class ToolJournal:
         if (done := self.finished.get(key)) is not None:
             ctx.usage.tool_calls += 1  # counted when it ran, but that count was lost with the attempt
             return _replay(done)
-        if tool_def.kind != "function" or (tool_def.metadata or {}).get("asks_parent"):
+        if not _acts(ctx, tool_def):
             return await handler(args)
-        if key in self.started and not _may_run_again(tool_def):
+        if key in self.interrupted and not _may_run_again(tool_def):
             ctx.usage.tool_calls += 1
             await self._record(EntryKind.TOOL_RESULT, call, outcome="failed", value=INTERRUPTED)
             raise ToolFailed(INTERRUPTED)
@@ -156,6 +159,13 @@ def _replay(entry: Entry) -> Any:
     if outcome == "failed":
         raise ToolFailed(value)
     return replayed(value)
+
+
+def _acts(ctx: RunContext[Any], tool_def: ToolDefinition) -> bool:
+    """Whether a call is more than a request to somebody else: for an answer, an approval, or the final output."""
+    if tool_def.kind == "unapproved":
+        return ctx.tool_call_approved
+    return tool_def.kind == "function" and not (tool_def.metadata or {}).get("asks_parent")
 
 
 def _may_run_again(tool_def: ToolDefinition) -> bool:

@@ -10,7 +10,7 @@ import pytest
 from office import SETTINGS, at_work, delegate, outcome, until
 from pydantic_ai import RunContext, Tool
 from pydantic_ai.capabilities import AbstractCapability, Capability, HandleDeferredToolCalls, Thinking, ToolSearch
-from pydantic_ai.exceptions import ModelHTTPError
+from pydantic_ai.exceptions import ApprovalRequired, ModelHTTPError
 from pydantic_ai.messages import (
     ModelMessage,
     ModelRequest,
@@ -276,5 +276,47 @@ async def test_approvals_that_the_user_gives_come_before_our_refusal(store: Stor
     model = ScriptedModel(call("ping"), "Done.")
     tool = Tool(ping, requires_approval=True)
     async with at_work(store, own(model, tool, code=[HandleDeferredToolCalls(approve)])) as engine:
-        assert (await outcome(engine, await delegate(engine))).result == "Done."
+        task_id = await delegate(engine)
+        assert (await outcome(engine, task_id)).result == "Done."
     assert returned(model.requests[-1]) == ["pong"]
+    assert await recorded(store, task_id) == ["ping"]  # lest it runs again after a crash
+
+
+async def test_a_tool_that_asks_for_approval_by_itself_runs_once_it_is_approved(store: Store):
+    def launch(ctx: RunContext[Any]) -> str:
+        if not ctx.tool_call_approved:
+            raise ApprovalRequired
+        return "launched"
+
+    def approve(ctx: RunContext[Any], requests: DeferredToolRequests) -> DeferredToolResults:
+        return requests.build_results(approve_all=True)
+
+    model = ScriptedModel(call("launch"), "Done.")
+    async with at_work(store, own(model, launch, code=[HandleDeferredToolCalls(approve)])) as engine:
+        assert (await outcome(engine, await delegate(engine))).result == "Done."
+    assert returned(model.requests[-1]) == ["launched"]
+
+
+class Stubborn(AbstractCapability[Any]):
+    """Calls a tool once more that has failed."""
+
+    async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
+        try:
+            return await handler(args)
+        except ValueError:
+            return await handler(args)
+
+
+async def test_a_capability_of_the_user_may_call_a_tool_again_that_has_failed(store: Store):
+    tries: list[None] = []
+
+    def flaky() -> str:
+        tries.append(None)
+        if len(tries) == 1:
+            raise ValueError("not yet")
+        return "now"
+
+    model = ScriptedModel(call("flaky"), "Done.")
+    async with at_work(store, own(model, flaky, code=[Stubborn()])) as engine:
+        assert (await outcome(engine, await delegate(engine))).result == "Done."
+    assert returned(model.requests[-1]) == ["now"]
