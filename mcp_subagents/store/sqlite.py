@@ -100,7 +100,7 @@ class SqliteStore:
         return await self._writer.run(write)
 
     async def by_key(self, owner: str, key: str) -> TaskRecord | None:
-        same = self.file.rows(_SAME_KEY, (owner, key))
+        same = self.file.rows(_SAME_KEY, (owner, key)) if key else ()
         return record_of(same[0]) if same else None
 
     async def read(self, task_id: str) -> TaskRecord:
@@ -143,7 +143,14 @@ class SqliteStore:
         def write(transaction: Transaction) -> Claim:
             at = micros(now)
             cool = cooling(transaction.db, at)
-            starts = Starts(transaction=transaction, capacity=capacity, now=now, process=self.process, cooling=cool)
+            starts = Starts(
+                transaction=transaction,
+                capacity=capacity,
+                now=now,
+                process=self.process,
+                cooling=cool,
+                recent=self._recent,
+            )
             if task_id is None:
                 starts.start_all()
             else:
@@ -151,7 +158,8 @@ class SqliteStore:
             if starts.records:
                 self._life.sign(transaction.db)
                 self._writer.keep_pulse(self._life.pulse, self._life.beat_every)
-            return Claim(records=starts.records, next_due_at=next_due(transaction.db, at, cool))
+            is_full = len(starts.records) >= capacity.most
+            return Claim(records=starts.records, next_due_at=None if is_full else next_due(transaction.db, at, cool))
 
         return await self._writer.run(write)
 
