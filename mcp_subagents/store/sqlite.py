@@ -24,7 +24,7 @@ from mcp_subagents.store.sqlite_life import BEAT_EVERY, Clock, Life, steady_cloc
 from mcp_subagents.store.sqlite_patience import BUSY_TIMEOUT, Patience
 from mcp_subagents.store.sqlite_prune import delete_ended, shrink
 from mcp_subagents.store.sqlite_query import counting, literals, selection
-from mcp_subagents.store.sqlite_queue import POSITION, Starts, cool_down, cooling, next_due
+from mcp_subagents.store.sqlite_queue import ANYTHING, POSITION, Starts, cool_down, cooling, next_due
 from mcp_subagents.store.sqlite_recent import Recent
 from mcp_subagents.store.sqlite_rows import CHANGED, TASK, entry_of, micros, only, record_of, tasks
 from mcp_subagents.store.sqlite_spending import note_spending, spent
@@ -161,6 +161,8 @@ class SqliteStore:
             is_full = len(starts.records) >= capacity.most
             return Claim(records=starts.records, next_due_at=None if is_full else next_due(transaction.db, at, cool))
 
+        if not self.file.rows(ANYTHING):
+            return Claim(records=[])  # to see that there is nothing, nobody has to be kept from writing
         return await self._writer.run(write)
 
     async def queue_position(self, task_id: str) -> int | None:

@@ -24,6 +24,9 @@ from mcp_subagents.store.sqlite_writer import Transaction
 logger = logging.getLogger(__name__)
 
 _QUEUED = "status IN ('pending', 'retrying')"
+ANYTHING = f"SELECT 1 FROM task INDEXED BY task_queue WHERE {_QUEUED} LIMIT 1"
+"""Whether there is a queue at all."""
+
 _RUNNING = "SELECT subagent, count(*) FROM task INDEXED BY task_running WHERE status = 'running' GROUP BY subagent"
 _GROUP = f"FROM task INDEXED BY task_queue WHERE {_QUEUED}"
 _FIRST = "ORDER BY subagent, provider, declared LIMIT 1"

@@ -3,6 +3,7 @@
 import re
 from contextlib import closing
 from dataclasses import replace
+from datetime import timedelta
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -16,7 +17,7 @@ from paperwork import MINUTE, NOW, ROOMY, add, complete, entry, finish_turn, ids
 from mcp_subagents import moves
 from mcp_subagents.errors import LeaseLost, StoreError
 from mcp_subagents.records import Change, Mail, TaskRecord
-from mcp_subagents.store import Capacity, Query, Store
+from mcp_subagents.store import Capacity, Claim, Query, Store
 from mcp_subagents.store.sqlite import SqliteStore, open_sqlite
 from mcp_subagents.store.sqlite_file import open_file
 from mcp_subagents.store.sqlite_schema import APPLICATION_ID, expected_schema, migrations, schema
@@ -173,6 +174,15 @@ async def test_a_claim_asks_no_more_often_when_many_cannot_start(path: Path):
         )
         assert await claim(store, "t3") == alone
         connection.trace_v2(0, None)
+
+
+async def test_a_claim_that_finds_no_queue_waits_for_nobody(path: Path):
+    async with open_sqlite(path, busy_timeout=timedelta(0)) as store:
+        await running(store, "t1")
+        with raw(path) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert await store.claim(ROOMY, NOW) == Claim(records=[])
+            other.execute("ROLLBACK")
 
 
 async def test_a_task_that_is_known_is_not_parsed_to_be_started(path: Path):
