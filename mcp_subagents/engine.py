@@ -204,9 +204,11 @@ class Engine:
             tally = Tally(tasks.values())
             with anyio.move_on_after(timeout):
                 while not tally.is_enough(mode):
-                    for task_id in await waker.changed():
-                        tasks[task_id] = await self.check(task_id, owner=owner)
-                        tally.update([tasks[task_id]])
+                    for told in await waker.changed():
+                        # What has ended stays as it is.
+                        task = told if told.status.is_terminal else await self.check(told.task_id, owner=owner)
+                        tasks[task.task_id] = task
+                        tally.update([task])
         return Waited(tasks=[tasks[task_id] for task_id in task_ids], timed_out=not tally.is_enough(mode))
 
     async def answered(self, task_id: str, *, owner: str = "local") -> TaskHandle:
@@ -305,7 +307,7 @@ class Engine:
     def _heed(self, record: TaskRecord) -> None:
         if record.handle.status is not TaskStatus.RUNNING:
             # Nobody waits for a task to run on, and nothing falls due by it.
-            self._wakers.wake(record.task_id)
+            self._wakers.wake(record.handle)
             self._dispatcher.ring()
         if record.handle.status.is_terminal and record.tree is not None and record.tree.children:
             self._housekeeper.hurry()

@@ -1,7 +1,7 @@
 """Wakes those who wait for a task to change, without anybody polling."""
 
 from collections import defaultdict
-from collections.abc import Generator, Iterable
+from collections.abc import Collection, Generator, Iterable
 from contextlib import contextmanager
 from typing import Literal
 
@@ -16,25 +16,25 @@ class Waker:
 
     def __init__(self) -> None:
         self._event = anyio.Event()
-        self._changed: set[str] = set()
+        self._changed: dict[str, TaskHandle] = {}
         self._closed = False
 
     def close(self) -> None:
         self._closed = True
         self._event.set()
 
-    def wake(self, task_id: str) -> None:
-        self._changed.add(task_id)
+    def wake(self, task: TaskHandle) -> None:
+        self._changed[task.task_id] = task
         self._event.set()
 
-    async def changed(self) -> set[str]:
-        """The tasks that may have changed since the last time, as soon as there is one. Look how they stand now."""
+    async def changed(self) -> Collection[TaskHandle]:
+        """The tasks that have changed since the last time, as soon as there is one. By now they may have gone on."""
         await self._event.wait()
         if self._closed:
             raise EngineStopped
         self._event = anyio.Event()
-        changed, self._changed = self._changed, set()
-        return changed
+        changed, self._changed = self._changed, {}
+        return changed.values()
 
 
 class Wakers:
@@ -55,9 +55,9 @@ class Wakers:
         for waker in {waker for wakers in self._waiting.values() for waker in wakers}:
             waker.close()
 
-    def wake(self, task_id: str) -> None:
-        for waker in self._waiting.get(task_id, ()):
-            waker.wake(task_id)
+    def wake(self, task: TaskHandle) -> None:
+        for waker in self._waiting.get(task.task_id, ()):
+            waker.wake(task)
 
     @contextmanager
     def join(self, task_ids: Iterable[str]) -> Generator[Waker]:

@@ -28,13 +28,15 @@ class Limits:
     @classmethod
     def of(cls, given: Mapping[str, float | None] | None, base: "Limits | None" = None) -> "Limits":
         """`base` with what is `given` changed. Raises: `ConfigError` for an unknown name or a negative number."""
+        if not given:
+            return base or cls()
         known = {each.name for each in fields(cls)}
-        for name, value in (given or {}).items():
+        for name, value in given.items():
             if name not in known:
                 raise ConfigError(f"limits: unknown limit {name!r}, {did_you_mean(name, known)}")
             if why := _why_no_limit(name, value):
                 raise ConfigError(f"limits: {name} {why}")
-        return replace(base or cls(), **dict(given or {}))  # pyright: ignore[reportArgumentType]  # names checked above
+        return replace(base or cls(), **dict(given))  # pyright: ignore[reportArgumentType]  # names checked above
 
 
 _FRACTIONS = frozenset({"cost_usd", "seconds"})

@@ -41,7 +41,11 @@ class Capacity:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Claim:
-    """The tasks that were started, and when the next one falls due (`None`: nothing is waiting for a time)."""
+    """The tasks that were started, and when the next one falls due.
+
+    That is `None` if nothing is waiting for a time; and if `Capacity.most` were started, since there is no room for
+    more until one of them ends.
+    """
 
     records: Sequence[TaskRecord] = ()
     next_due_at: datetime | None = None

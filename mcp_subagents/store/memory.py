@@ -105,6 +105,8 @@ class MemoryStore:
             if fits and roomy and mine and cool and wanted and record.due_at <= now:
                 running.append(name)
                 started.append(self._put(moves.start(self.process, now)(record).record))
+        if len(started) >= capacity.most:
+            return Claim(records=started)
         waits = [max(each.due_at, self._cooling.get(each.provider, each.due_at)) for each in self._queue()]
         return Claim(records=started, next_due_at=min((wait for wait in waits if wait > now), default=None))
 

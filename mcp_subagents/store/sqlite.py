@@ -24,7 +24,7 @@ from mcp_subagents.store.sqlite_life import BEAT_EVERY, Clock, Life, steady_cloc
 from mcp_subagents.store.sqlite_patience import BUSY_TIMEOUT, Patience
 from mcp_subagents.store.sqlite_prune import delete_ended, shrink
 from mcp_subagents.store.sqlite_query import counting, literals, selection
-from mcp_subagents.store.sqlite_queue import POSITION, Starts, cool_down, cooling, next_due
+from mcp_subagents.store.sqlite_queue import ANYTHING, POSITION, Starts, cool_down, cooling, next_due
 from mcp_subagents.store.sqlite_recent import Recent
 from mcp_subagents.store.sqlite_rows import CHANGED, TASK, entry_of, micros, only, record_of, tasks
 from mcp_subagents.store.sqlite_spending import note_spending, spent
@@ -100,7 +100,7 @@ class SqliteStore:
         return await self._writer.run(write)
 
     async def by_key(self, owner: str, key: str) -> TaskRecord | None:
-        same = self.file.rows(_SAME_KEY, (owner, key))
+        same = self.file.rows(_SAME_KEY, (owner, key)) if key else ()
         return record_of(same[0]) if same else None
 
     async def read(self, task_id: str) -> TaskRecord:
@@ -143,7 +143,14 @@ class SqliteStore:
         def write(transaction: Transaction) -> Claim:
             at = micros(now)
             cool = cooling(transaction.db, at)
-            starts = Starts(transaction=transaction, capacity=capacity, now=now, process=self.process, cooling=cool)
+            starts = Starts(
+                transaction=transaction,
+                capacity=capacity,
+                now=now,
+                process=self.process,
+                cooling=cool,
+                recent=self._recent,
+            )
             if task_id is None:
                 starts.start_all()
             else:
@@ -151,8 +158,11 @@ class SqliteStore:
             if starts.records:
                 self._life.sign(transaction.db)
                 self._writer.keep_pulse(self._life.pulse, self._life.beat_every)
-            return Claim(records=starts.records, next_due_at=next_due(transaction.db, at, cool))
+            is_full = len(starts.records) >= capacity.most
+            return Claim(records=starts.records, next_due_at=None if is_full else next_due(transaction.db, at, cool))
 
+        if not self.file.rows(ANYTHING):
+            return Claim(records=[])  # to see that there is nothing, nobody has to be kept from writing
         return await self._writer.run(write)
 
     async def queue_position(self, task_id: str) -> int | None:

@@ -17,34 +17,54 @@ from mcp_subagents.records import TaskRecord
 from mcp_subagents.store import Capacity
 from mcp_subagents.store.sqlite_changes import update
 from mcp_subagents.store.sqlite_database import Database, Row
-from mcp_subagents.store.sqlite_rows import TASKS, checksum, micros, moment, record_of
+from mcp_subagents.store.sqlite_recent import Recent
+from mcp_subagents.store.sqlite_rows import CHANGED, ID, TASKS, checksum, is_sound, micros, moment, record_of
 from mcp_subagents.store.sqlite_writer import Transaction
 
 logger = logging.getLogger(__name__)
 
 _QUEUED = "status IN ('pending', 'retrying')"
-_RUNNING = "SELECT subagent, count(*) FROM task INDEXED BY task_running WHERE status = 'running' GROUP BY subagent"
-_GROUP = f"SELECT subagent, provider, declared FROM task INDEXED BY task_queue WHERE {_QUEUED}"
-_IN_ORDER = "ORDER BY subagent, provider, declared LIMIT 1"
-_FIRST_GROUP = f"{_GROUP} {_IN_ORDER}"
-_NEXT_GROUP = (
-    (3, f"{_GROUP} AND subagent = ? AND provider = ? AND declared > ? {_IN_ORDER}"),
-    (2, f"{_GROUP} AND subagent = ? AND provider > ? {_IN_ORDER}"),
-    (1, f"{_GROUP} AND subagent > ? {_IN_ORDER}"),
-)
-"""Where to look for the next group, and how much of the last one it takes to know.
+ANYTHING = f"SELECT 1 FROM task INDEXED BY task_queue WHERE {_QUEUED} LIMIT 1"
+"""Whether there is a queue at all."""
 
-One comparison of all three columns would walk through the last group first.
+_RUNNING = "SELECT subagent, count(*) FROM task INDEXED BY task_running WHERE status = 'running' GROUP BY subagent"
+_GROUP = f"FROM task INDEXED BY task_queue WHERE {_QUEUED}"
+_FIRST = "ORDER BY subagent, provider, declared LIMIT 1"
+_SAME = "subagent = last.subagent"
+_GROUPS = f"""
+WITH RECURSIVE last (subagent, provider, declared) AS (
+    SELECT * FROM (SELECT subagent, provider, declared {_GROUP} {_FIRST})
+    UNION ALL
+    SELECT following.subagent, following.provider, following.declared
+    FROM last JOIN task AS following ON following.seq = coalesce(
+        (SELECT seq {_GROUP} AND {_SAME} AND provider = last.provider AND declared > last.declared {_FIRST}),
+        (SELECT seq {_GROUP} AND {_SAME} AND provider > last.provider {_FIRST}),
+        (SELECT seq {_GROUP} AND subagent > last.subagent {_FIRST})
+    )
+)
+SELECT subagent, provider, declared FROM last
 """
+"""From each group to the next. One comparison of all three columns would walk through the last group first."""
+
 _MEMBERS = f"""
 SELECT rank, seq FROM task INDEXED BY task_queue
 WHERE {_QUEUED} AND subagent = ? AND provider = ? AND declared = ? AND (rank, seq) > (?, ?) AND due_at <= ?
 ORDER BY rank, seq LIMIT ?
 """
 _THIS_ONE = f"SELECT seq, subagent, provider, declared FROM task WHERE id = ? AND {_QUEUED} AND due_at <= ?"
-_FIRST_PROVIDER = f"SELECT min(provider) FROM task INDEXED BY task_due WHERE {_QUEUED}"
-_NEXT_PROVIDER = f"{_FIRST_PROVIDER} AND provider > ?"
-_FIRST_DUE = f"SELECT min(due_at) FROM task INDEXED BY task_due WHERE {_QUEUED} AND provider = ? AND due_at > ?"
+_DUE = f"FROM task INDEXED BY task_due WHERE {_QUEUED}"
+_DUES = f"""
+WITH RECURSIVE last (provider) AS (
+    SELECT min(provider) {_DUE}
+    UNION ALL
+    SELECT (SELECT min(provider) {_DUE} AND provider > last.provider) FROM last WHERE provider IS NOT NULL
+)
+SELECT provider,
+       (SELECT min(due_at) {_DUE} AND provider = last.provider),
+       (SELECT min(due_at) {_DUE} AND provider = last.provider AND due_at > ?)
+FROM last WHERE provider IS NOT NULL
+"""
+"""For each provider: when the first of its tasks is due, and when the first that is not due yet."""
 
 _CHUNK = 32
 
@@ -85,6 +105,7 @@ class Starts:
     now: datetime
     process: str
     cooling: Mapping[str, int]
+    recent: Recent
     running: Counter[str] = field(init=False)
     room: int = field(init=False)
     records: list[TaskRecord] = field(default_factory=list[TaskRecord])
@@ -96,24 +117,17 @@ class Starts:
     def start_all(self) -> None:
         if self.room <= 0:
             return
-        waiting = [self._members(group) for group in self._groups() if self._can_take(group)]
+        waiting = [self._members(group) for group in self.transaction.db.rows(_GROUPS) if self._can_take(group)]
         for _, seq, subagent in merge(*waiting):
-            if self.room <= 0:
-                return
             if self._has_room(subagent):
                 self._start(seq, but_not=self.capacity.but_not)
+            if self.room <= 0:
+                return
 
     def start_one(self, task_id: str) -> None:
         for seq, *group in self.transaction.db.rows(_THIS_ONE, (task_id, micros(self.now))):
             if self.room > 0 and self._can_take(tuple(group)):
                 self._start(seq)
-
-    def _groups(self) -> Iterator[Row]:
-        rows = self.transaction.db.rows
-        found = rows(_FIRST_GROUP)
-        while found:
-            yield found[0]
-            found = next(filter(None, (rows(sql, found[0][:count]) for count, sql in _NEXT_GROUP)), None)
 
     def _can_take(self, group: Row) -> bool:
         subagent, provider, declared = group
@@ -139,7 +153,8 @@ class Starts:
     def _start(self, seq: int, but_not: frozenset[str] = frozenset()) -> None:
         [row] = self.transaction.db.rows(f"{TASKS} WHERE task.seq = ?", (seq,))
         try:
-            record = record_of(row)
+            known = self.recent.recall(row[ID], row[CHANGED]) if is_sound(row) else None
+            record = known or record_of(row)
         except StoreDamaged:
             # It must not keep every other task from starting. Whoever reads it is told.
             logger.exception("a queued task cannot be started")
@@ -154,12 +169,8 @@ class Starts:
 
 def next_due(db: Database, now: int, cooling: Mapping[str, int]) -> datetime | None:
     """When the next queued task falls due that is not due yet."""
-    dues: list[int] = []
-    provider = db.value(_FIRST_PROVIDER)
-    while provider is not None:
-        until = cooling.get(provider)
-        due_at = db.value(_FIRST_DUE, (provider, now if until is None else 0))
-        if due_at is not None:
-            dues.append(max(due_at, until or 0))
-        provider = db.value(_NEXT_PROVIDER, (provider,))
-    return moment(min(dues)) if dues else None
+    dues = [
+        later if (until := cooling.get(provider)) is None else max(first, until)
+        for provider, first, later in db.rows(_DUES, (now,))
+    ]
+    return moment(min(known)) if (known := [due for due in dues if due is not None]) else None

@@ -11,11 +11,12 @@ from test_steering import Gate
 
 from mcp_subagents import moves
 from mcp_subagents.delegation import Submission
+from mcp_subagents.records import TaskRecord
 from mcp_subagents.store import Query, Store
 from mcp_subagents.store.memory import MemoryStore
 from mcp_subagents.testing import ScriptedModel
 from mcp_subagents.types import MessageType, TaskStatus
-from tests.store.paperwork import NOW, ask, running, start
+from tests.store.paperwork import NOW, ask, complete, running, start
 
 
 async def test_waiting_for_what_has_ended_returns_at_once(store: Store):
@@ -81,6 +82,34 @@ async def test_those_who_wait_need_only_the_last_of_several_changes():
             await store.change("t1", moves.answer("yes", "", NOW))
             await store.change("t1", ask("q2"), lease=await start(store, "t1"))
     assert seen == ["q2?"]
+
+
+class CountedReads(MemoryStore):
+    """Says how often its tasks were read."""
+
+    reads = 0
+
+    async def read(self, task_id: str) -> TaskRecord:
+        self.reads += 1
+        return await super().read(task_id)
+
+
+async def test_those_who_wait_are_told_how_a_task_ended_and_need_not_read_it():
+    store = CountedReads()
+    seen: list[str | None] = []
+
+    async with at_work(store, subagent()) as engine:
+
+        async def wait() -> None:
+            seen.append((await outcome(engine, "t1")).result)
+
+        async with anyio.create_task_group() as group:
+            lease = await running(store, "t1")
+            group.start_soon(wait)
+            await anyio.wait_all_tasks_blocked()
+            await store.change("t1", complete("42"), lease=lease)
+            store.reads = 0
+    assert (seen, store.reads) == (["42"], 0)
 
 
 async def test_watching_shows_where_a_task_comes_to_rest_in_order(store: Store):

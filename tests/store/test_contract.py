@@ -421,6 +421,14 @@ async def test_a_task_is_not_started_before_it_is_due(store: Store):
     assert (ids(claim.records), claim.next_due_at) == (["t1"], NOW + 2 * MINUTE)
 
 
+async def test_who_has_no_room_left_is_not_told_what_falls_due_next(store: Store):
+    await add(store, task("t1"), task("t2"), task("t3", due_at=NOW + MINUTE))
+
+    assert (await store.claim(replace(ROOMY, most=1), NOW)).next_due_at is None
+    claim = await store.claim(replace(ROOMY, most=2), NOW)
+    assert (ids(claim.records), claim.next_due_at) == (["t2"], NOW + MINUTE)
+
+
 async def test_a_retry_starts_when_it_is_due(store: Store):
     lease = await running(store)
     retry = moves.retry_later(FAILURE, due_at=NOW + MINUTE, seconds=1.0, at=NOW)

@@ -108,7 +108,8 @@ async def test_a_change_made_before_somebody_watches_is_not_told(path: Path):
 
 async def test_our_own_changes_are_told_once_also_if_they_are_found_before(path: Path):
     async with open_sqlite(path) as store, store.watch() as changes, anyio.create_task_group() as group:
-        group.start_soon(add, store, task("t1"))
+        await add(store, task("t1"))
+        assert len(unread(changes)) == 1
         group.start_soon(store.claim, ROOMY, NOW)
         await hold_up_until(path, "running")
         async with store.watch():  # looks for changes, while this process does not know of its own

@@ -3,6 +3,7 @@
 import re
 from contextlib import closing
 from dataclasses import replace
+from datetime import timedelta
 from importlib.resources import files
 from itertools import product
 from pathlib import Path
@@ -16,8 +17,8 @@ from paperwork import MINUTE, NOW, ROOMY, add, complete, entry, finish_turn, ids
 from mcp_subagents import moves
 from mcp_subagents.errors import LeaseLost, StoreError
 from mcp_subagents.records import Change, Mail, TaskRecord
-from mcp_subagents.store import Capacity, Query, Store
-from mcp_subagents.store.sqlite import open_sqlite
+from mcp_subagents.store import Capacity, Claim, Query, Store
+from mcp_subagents.store.sqlite import SqliteStore, open_sqlite
 from mcp_subagents.store.sqlite_file import open_file
 from mcp_subagents.store.sqlite_schema import APPLICATION_ID, expected_schema, migrations, schema
 from mcp_subagents.types import TRANSITIONS, TaskStatus
@@ -151,6 +152,45 @@ async def test_a_claim_takes_no_longer_when_the_queue_is_long(tmp_path: Path):
     short = await steps_of_a_claim(tmp_path / "short.db", 100)
     long = await steps_of_a_claim(tmp_path / "long.db", 2000)
     assert long < 1.2 * short
+
+
+async def test_a_claim_asks_no_more_often_when_many_cannot_start(path: Path):
+    asked: list[Any] = []
+
+    async def claim(store: SqliteStore, *task_ids: str) -> int:
+        asked.clear()
+        assert ids((await store.claim(ROOMY, NOW)).records) == [*task_ids]
+        return len(asked)
+
+    async with open_sqlite(path) as store:
+        connection: Any = store.file.writer.connection
+        connection.trace_v2(apsw.SQLITE_TRACE_STMT, asked.append)
+        await add(store, task("t1"))
+        await claim(store, "t1")  # with the first sign of life
+        await add(store, task("t2"))
+        alone = await claim(store, "t2")
+        await add(
+            store, *[task(f"w{number}", subagent=f"s{number}", definition=None) for number in range(9)], task("t3")
+        )
+        assert await claim(store, "t3") == alone
+        connection.trace_v2(0, None)
+
+
+async def test_a_claim_that_finds_no_queue_waits_for_nobody(path: Path):
+    async with open_sqlite(path, busy_timeout=timedelta(0)) as store:
+        await running(store, "t1")
+        with raw(path) as other:
+            other.execute("BEGIN IMMEDIATE")
+            assert await store.claim(ROOMY, NOW) == Claim(records=[])
+            other.execute("ROLLBACK")
+
+
+async def test_a_task_that_is_known_is_not_parsed_to_be_started(path: Path):
+    async with open_sqlite(path) as store:
+        definition = f'{{"name": "{path.name}"}}'
+        await store.create(task("t1", definition=definition), most_open=9)
+        [started] = (await store.claim(ROOMY, NOW)).records
+    assert started.definition is definition
 
 
 # Size
