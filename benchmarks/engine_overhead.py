@@ -53,8 +53,16 @@ async def search(query: str) -> str:
     return f"{query}: " + 190 * "x"
 
 
-def searcher(model: FunctionModel) -> Agent[object, str]:
-    return Agent(model, tools=[search])
+MODEL = FunctionModel(three_turns)
+
+
+def searcher() -> Agent[object, str]:
+    return Agent(MODEL, tools=[search])
+
+
+def subagent(name: str) -> SubAgentConfig:
+    """The same, declared."""
+    return SubAgentConfig(name=name, model=MODEL, agent_kwargs={"tools": [search]})
 
 
 @asynccontextmanager
@@ -71,37 +79,36 @@ async def cpu_of(work: Callable[[], Awaitable[None]]) -> float:
     return time.process_time() - began
 
 
+async def run_bare(agent: Agent[object, str], tasks: int) -> None:
+    waiting = iter(range(tasks))
+
+    async def slot() -> None:
+        for number in waiting:
+            assert (await agent.run(f"task {number}")).output == "done"
+
+    async with anyio.create_task_group() as group:
+        for _ in range(SLOTS):
+            group.start_soon(slot)
+
+
+async def run_on(engine: Engine, name: str, tasks: int) -> None:
+    wanted = [Submission(description=f"task {number}", subagent=name) for number in range(tasks)]
+    ids = [(await engine.submit(each)).task_id for each in wanted]
+    waited = await engine.wait(ids)
+    assert all(task.result == "done" for task in waited.tasks)
+
+
 async def overhead(folder: Path, rounds: int, tasks: int) -> Sequence[Line]:
-    model = FunctionModel(three_turns)
-    agent = searcher(model)
+    agent = searcher()
     spent: dict[str, list[float]] = {"bare": [], "ours": [], "ready-made": []}
-
-    async def run_bare() -> None:
-        waiting = iter(range(tasks))
-
-        async def slot() -> None:
-            for number in waiting:
-                assert (await agent.run(f"task {number}")).output == "done"
-
-        async with anyio.create_task_group() as group:
-            for _ in range(SLOTS):
-                group.start_soon(slot)
-
-    async def run_engine_on(engine: Engine, subagent: str) -> None:
-        wanted = [Submission(description=f"task {number}", subagent=subagent) for number in range(tasks)]
-        ids = [(await engine.submit(each)).task_id for each in wanted]
-        waited = await engine.wait(ids)
-        assert all(task.result == "done" for task in waited.tasks)
-
-    ours = SubAgentConfig(name="ours", model=model, agent_kwargs={"tools": [search]})
-    async with open_engine(folder, ours, SubAgentConfig(name="ready-made", agent=agent)) as engine:
+    async with open_engine(folder, subagent("ours"), SubAgentConfig(name="ready-made", agent=agent)) as engine:
         for number in range(rounds + 1):  # the first round pays for what is made once, and is dropped
             if number == 1:
                 gc.collect()
                 gc.freeze()  # or now one round and now another pays for looking through all that was ever imported
-            spent["bare"].append(await cpu_of(run_bare) / tasks)
-            spent["ours"].append(await cpu_of(lambda: run_engine_on(engine, "ours")) / tasks)
-            spent["ready-made"].append(await cpu_of(lambda: run_engine_on(engine, "ready-made")) / tasks)
+            spent["bare"].append(await cpu_of(lambda: run_bare(agent, tasks)) / tasks)
+            spent["ours"].append(await cpu_of(lambda: run_on(engine, "ours", tasks)) / tasks)
+            spent["ready-made"].append(await cpu_of(lambda: run_on(engine, "ready-made", tasks)) / tasks)
     bare, declared, ready = (each[1:] for each in spent.values())
     return [
         Line("CPU of a 3-turn task, bare agent.run", f"{1000 * statistics.median(bare):.2f} ms"),
