@@ -1,6 +1,6 @@
 """What the engine costs: CPU per task beside the bare agent, latencies, and what it does when there is nothing to do.
 
-python benchmarks/engine_overhead.py [--rounds 24] [--tasks 24]
+python benchmarks/engine_overhead.py [--rounds 10] [--tasks 100]
 """
 
 import argparse
@@ -239,8 +239,8 @@ async def measure(rounds: int, tasks: int) -> Sequence[Line]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=24)
-    parser.add_argument("--tasks", type=int, default=24)
+    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--tasks", type=int, default=100)
     parser.add_argument("--watch", nargs=2, metavar=("PATH", "COUNT"), help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.watch:
