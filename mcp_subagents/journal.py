@@ -74,6 +74,8 @@ class ToolJournal:
             self.started.setdefault(key, entry.at)
             if entry.kind is EntryKind.TOOL_RESULT:
                 self.finished[key] = entry
+            else:
+                self.finished.pop(key, None)  # it was called again, and that is what counts
         self.interrupted = self.started.keys() - self.finished.keys()
 
     async def execute(

@@ -47,27 +47,27 @@ class AllInOne(JournalledTools, ToolSearch[Any], PendingMessageDrainCapability):
         return ()  # what both say of themselves
 
 
-def hides_nothing(one: type[AbstractCapability[Any]]) -> bool:
-    """Whether it does itself whatever more than one of its parts do: of each the first part alone would be called.
+def shadows_nothing(merged: type[AbstractCapability[Any]]) -> bool:
+    """Whether `merged` defines every method that two of its bases define: Python calls the first and skips the other.
 
-    True today, but later versions of pydantic-ai may do more in theirs.
+    A later pydantic-ai may add such a method. Then the journal stands alone, and pydantic-ai adds its own two.
     """
-    parts = one.__mro__[1 : one.__mro__.index(AbstractCapability)]
+    parts = merged.__mro__[1 : merged.__mro__.index(AbstractCapability)]
     done = Counter(
         name
         for part in parts
         for name in vars(part)
         if callable(getattr(part, name)) and (name == "__init__" or not name.startswith("__"))
     )
-    return all(times == 1 or name in vars(one) for name, times in done.items())
+    return all(times == 1 or name in vars(merged) for name, times in done.items())
 
 
-_HIDES_NOTHING = hides_nothing(AllInOne)
+_SHADOWS_NOTHING = shadows_nothing(AllInOne)
 
 
 def capability_beside(others: Sequence[object]) -> JournalledTools:
     """What an agent of ours needs beside these capabilities: all in one where that makes no difference to them."""
-    return AllInOne() if _HIDES_NOTHING and all(map(_is_indifferent, others)) else JournalledTools()
+    return AllInOne() if _SHADOWS_NOTHING and all(map(_is_indifferent, others)) else JournalledTools()
 
 
 def _is_indifferent(other: object) -> bool:

@@ -35,7 +35,7 @@ from mcp_subagents.agents import Roster
 from mcp_subagents.config import SubAgentConfig
 from mcp_subagents.equipment.tool_lists import ToolLists
 from mcp_subagents.journal import JournalledTools
-from mcp_subagents.own_capability import WHERE_ORDER_MATTERS, AllInOne, capability_beside, hides_nothing
+from mcp_subagents.own_capability import WHERE_ORDER_MATTERS, AllInOne, capability_beside, shadows_nothing
 
 
 def types_in(capability: AbstractCapability[Any]) -> list[type]:
@@ -156,8 +156,8 @@ def test_a_part_that_does_more_in_a_later_version_is_not_hidden(later: type[Abst
     def both_in(body: dict[str, Any]) -> None:
         body |= {name: value for name, value in vars(AllInOne).items() if callable(value)}
 
-    assert hides_nothing(new_class("Same", (JournalledTools, ToolSearch, PendingMessageDrainCapability), {}, both_in))
-    assert not hides_nothing(new_class("Later", (JournalledTools, ToolSearch, later), {}, both_in))
+    assert shadows_nothing(new_class("Same", (JournalledTools, ToolSearch, PendingMessageDrainCapability), {}, both_in))
+    assert not shadows_nothing(new_class("Later", (JournalledTools, ToolSearch, later), {}, both_in))
 
 
 async def test_where_the_private_part_has_moved_pydantic_ai_adds_its_own(monkeypatch: pytest.MonkeyPatch):

@@ -28,8 +28,9 @@ from mcp_subagents.store.sqlite_queue import ANYTHING, POSITION, Starts, cool_do
 from mcp_subagents.store.sqlite_recent import Recent
 from mcp_subagents.store.sqlite_rows import CHANGED, TASK, entry_of, micros, only, record_of, tasks
 from mcp_subagents.store.sqlite_spending import note_spending, spent
+from mcp_subagents.store.sqlite_transaction import Told, Transaction
 from mcp_subagents.store.sqlite_watch import Follower
-from mcp_subagents.store.sqlite_writer import Told, Transaction, Writer, run_writer
+from mcp_subagents.store.sqlite_writer import Writer, run_writer
 from mcp_subagents.store.watching import Changes
 from mcp_subagents.types import TaskStatus
 
@@ -161,8 +162,8 @@ class SqliteStore:
             is_full = len(starts.records) >= capacity.most
             return Claim(records=starts.records, next_due_at=None if is_full else next_due(transaction.db, at, cool))
 
-        if not self.file.rows(ANYTHING):
-            return Claim(records=[])  # to see that there is nothing, nobody has to be kept from writing
+        if capacity.most and not self.file.rows(ANYTHING):
+            return Claim()  # to see that there is nothing, nobody has to be kept from writing
         return await self._writer.run(write)
 
     async def queue_position(self, task_id: str) -> int | None:

@@ -23,7 +23,7 @@ from mcp_subagents.store.sqlite_rows import (
     record_of,
     row_of,
 )
-from mcp_subagents.store.sqlite_writer import Transaction
+from mcp_subagents.store.sqlite_transaction import Transaction
 from mcp_subagents.types import TRANSITIONS, TaskStatus
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,7 @@ from mcp_subagents.records import Lease
 from mcp_subagents.store.sqlite_database import Database
 from mcp_subagents.store.sqlite_file import StoreFile
 from mcp_subagents.store.sqlite_rows import checksum
-from mcp_subagents.store.sqlite_writer import Transaction
+from mcp_subagents.store.sqlite_transaction import Transaction
 
 Clock = Callable[[], int]
 """Microseconds of a clock that all processes share, that is never set, and that stands still while the machine

@@ -5,7 +5,8 @@ import logging
 from mcp_subagents.errors import StoreDamaged
 from mcp_subagents.store.sqlite_database import Row
 from mcp_subagents.store.sqlite_rows import COMPLETED_AT, SEQ, record_of, tasks
-from mcp_subagents.store.sqlite_writer import LAST_CHANGE, Transaction, Writer
+from mcp_subagents.store.sqlite_transaction import LAST_CHANGE, Transaction
+from mcp_subagents.store.sqlite_writer import Writer
 
 logger = logging.getLogger(__name__)
 

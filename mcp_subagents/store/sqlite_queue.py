@@ -19,7 +19,7 @@ from mcp_subagents.store.sqlite_changes import update
 from mcp_subagents.store.sqlite_database import Database, Row
 from mcp_subagents.store.sqlite_recent import Recent
 from mcp_subagents.store.sqlite_rows import CHANGED, ID, TASKS, checksum, is_sound, micros, moment, record_of
-from mcp_subagents.store.sqlite_writer import Transaction
+from mcp_subagents.store.sqlite_transaction import Transaction
 
 logger = logging.getLogger(__name__)
 
@@ -169,8 +169,10 @@ class Starts:
 
 def next_due(db: Database, now: int, cooling: Mapping[str, int]) -> datetime | None:
     """When the next queued task falls due that is not due yet."""
-    dues = [
-        later if (until := cooling.get(provider)) is None else max(first, until)
-        for provider, first, later in db.rows(_DUES, (now,))
-    ]
-    return moment(min(known)) if (known := [due for due in dues if due is not None]) else None
+    waits: list[int] = []
+    for provider, first, later in db.rows(_DUES, (now,)):
+        if provider in cooling:
+            waits.append(max(first, cooling[provider]))
+        elif later is not None:
+            waits.append(later)
+    return moment(min(waits)) if waits else None

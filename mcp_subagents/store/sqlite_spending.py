@@ -9,7 +9,7 @@ from mcp_subagents.records import TaskRecord
 from mcp_subagents.store.sqlite_database import Row
 from mcp_subagents.store.sqlite_file import StoreFile
 from mcp_subagents.store.sqlite_rows import Damaged, checksum
-from mcp_subagents.store.sqlite_writer import Transaction
+from mcp_subagents.store.sqlite_transaction import Transaction
 
 logger = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from mcp_subagents.errors import StoreDamaged, StoreError
 from mcp_subagents.store.sqlite_file import StoreFile
 from mcp_subagents.store.sqlite_rows import CHANGED, record_of, tasks
-from mcp_subagents.store.sqlite_writer import LAST_CHANGE, Told
+from mcp_subagents.store.sqlite_transaction import LAST_CHANGE, Told
 from mcp_subagents.store.watching import Changes, Watchers
 
 logger = logging.getLogger(__name__)

@@ -10,8 +10,8 @@ import logging
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from datetime import timedelta
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
@@ -21,72 +21,16 @@ import anyio
 import apsw
 
 from mcp_subagents.errors import StoreUnavailable
-from mcp_subagents.records import TaskRecord
-from mcp_subagents.store.sqlite_database import Database, Row
 from mcp_subagents.store.sqlite_file import StoreFile
+from mcp_subagents.store.sqlite_transaction import Known, Told, Transaction, Write
 from mcp_subagents.store.sqlite_trouble import store_error
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-Told = list[tuple[int, TaskRecord]]
-"""Records that were written, each with the number of its change."""
-
 _MOST_AT_ONCE = 64
 """Jobs in a commit: everything else in the loop waits while they write."""
-
-
-LAST_CHANGE = """
-SELECT max((SELECT coalesce(max(changed), 0) FROM task), (SELECT value FROM counter WHERE name = 'changes'))
-"""
-_LAST_NUMBERS = f"""
-SELECT (SELECT coalesce(max(seq), 0) FROM task), (SELECT coalesce(max(id), 0) FROM journal), ({LAST_CHANGE})
-"""
-
-
-@dataclass(slots=True)
-class Known:
-    """What need not be read again, for as long as nobody else writes to the file."""
-
-    version: int | None = None
-    """Of the file, as the last commit left it."""
-    running: dict[str, tuple[Row, TaskRecord]] = field(default_factory=dict[str, tuple[Row, TaskRecord]])
-    """Tasks at work that were written here, each with its row."""
-    numbers: list[int] = field(default_factory=list[int])
-    """The last ones that were given out."""
-
-
-class Transaction:
-    """One commit in the making, shared by several jobs."""
-
-    def __init__(self, db: Database, known: Known) -> None:
-        self.db = db
-        self.running = known.running
-        self.told: Told = []
-        self.tidy = False
-        """Whether to shorten the write-ahead log after the commit."""
-        self._numbers = known.numbers
-
-    def next_task(self) -> int:
-        return self._next(0)
-
-    def next_entry(self) -> int:
-        return self._next(1)
-
-    def next_change(self) -> int:
-        """Over all processes, they follow each other without a gap, but for those that came to nothing."""
-        return self._next(2)
-
-    def _next(self, which: int) -> int:
-        if not self._numbers:
-            self._numbers.extend(self.db.rows(_LAST_NUMBERS)[0])
-        self._numbers[which] += 1
-        return self._numbers[which]
-
-
-Write = Callable[[Transaction], T]
-"""A function that writes, within a transaction, all or nothing. It may be called again if that came to nothing."""
 
 
 @dataclass(slots=True)
@@ -138,8 +82,8 @@ class Writer:
         self._committed = committed
         self._known = Known()
         self._waiting: list[_Job] = []
-        self._is_with_thread = False
-        """Whether a batch is. There is one at a time; what comes in meanwhile goes together into the next one."""
+        self._thread_is_busy = False
+        """With one batch at a time: what comes in meanwhile goes together into the next one."""
         self._in_use = Lock()
         """Held by whoever uses the connection; from the loop's first statement to the thread's commit, by both."""
         self._queue = SimpleQueue[_Batch | None]()
@@ -180,12 +124,17 @@ class Writer:
 
     def _go_on(self) -> None:
         """Write what waits, unless the thread is busy: then it will tell."""
-        if self._is_with_thread:
+        if self._thread_is_busy:
             return
         jobs, self._waiting = self._waiting[:_MOST_AT_ONCE], self._waiting[_MOST_AT_ONCE:]
         if jobs:
-            self._is_with_thread = True
-            self._queue.put(self._written_here(jobs) or _Batch(jobs))
+            self._thread_is_busy = True
+            jobs += self._due_beat()
+            batch = _Batch(jobs)
+            try:
+                batch = self._written_here(jobs) or batch
+            finally:  # also after a Ctrl-C: whoever waits for these jobs has to hear of them
+                self._queue.put(batch)
         elif not self._open:
             self._queue.put(None)
 
@@ -206,39 +155,42 @@ class Writer:
         return done
 
     def _settle(self, commits: list[Told], jobs: list[_Job]) -> None:
-        try:
+        """Whatever goes wrong with those who are told, everybody hears of their jobs, and the next batch is written."""
+        for _ in commits:
+            self._untold.popleft()
+        with ExitStack() as always:
+            always.callback(self._loop.call_soon, self._go_on)  # after the jobs: who has waited may have more to write
+            self._thread_is_busy = False
+            for job in reversed(jobs):
+                always.callback(job.settle)
             for told in commits:
-                self._untold.popleft()
                 self._committed(told)
-        finally:
-            for job in jobs:
-                job.settle()
-            self._is_with_thread = False
-            self._loop.call_soon(self._go_on)  # after those who have waited: they may have more to write
 
     # In the thread
 
     def work(self) -> None:
         """The life of the thread."""
         while (batch := self._next()) is not None:
-            if batch.written is None:
+            if batch.written is None:  # else the loop took it, and left it to us with the batch
                 self._in_use.acquire()
-            commits = self._finish(batch)
-            self._beat_if_due()
-            self._in_use.release()
+            try:
+                commits = self._finish(batch)
+            finally:
+                self._in_use.release()
             self._on_loop(self._settle, commits, batch.jobs)
         self._on_loop(self._ended.set)
 
     def _next(self) -> _Batch | None:
-        """Wait for a batch, and let the heart beat meanwhile."""
+        """Wait for a batch. If none comes, since there is nothing to write or the loop is held up, beat here."""
         while self._pulse is not None:
             with suppress(Empty):
                 return self._queue.get(timeout=max(0.0, self._pulse_at - time.monotonic()))
-            if self._in_use.acquire(blocking=False):
-                self._beat_if_due()
-                self._in_use.release()
-            else:
+            if not self._in_use.acquire(blocking=False):
                 break  # the loop is writing, and a batch is on its way
+            for beat in self._due_beat():
+                self._finish(_Batch([beat]))
+                beat.settle()
+            self._in_use.release()
         return self._queue.get()
 
     def _finish(self, batch: _Batch) -> list[Told]:
@@ -278,21 +230,16 @@ class Writer:
             raise
         self._known.version = self._db.version
         if written.tidy:
-            with suppress(apsw.BusyError):  # somebody is reading; then it is shortened another time
-                self._db.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._tidy_up()
         return [written.told] if written.told else []
 
-    def _beat_if_due(self) -> None:
-        if self._pulse is None or time.monotonic() < self._pulse_at:
-            return
-        self._pulse_at = time.monotonic() + self._pulse_every
-        beat = _Job(self._beat)
-        self._finish(_Batch([beat]))
-        beat.settle()
-
-    def _beat(self, transaction: Transaction) -> None:
-        if self._pulse is not None and not self._pulse(transaction):
-            self._pulse = None
+    def _tidy_up(self) -> None:
+        try:
+            self._db.connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+        except apsw.BusyError:
+            pass  # somebody is reading; then it is shortened another time
+        except apsw.Error as exc:
+            logger.warning("the log of %s could not be shortened: %s", self._path, exc)  # what it holds is safe
 
     def _on_loop(self, call: Callable[..., None], *values: Any) -> None:
         try:
@@ -321,6 +268,17 @@ class Writer:
             if isinstance(exc, apsw.Error) or self._db.written != written:
                 raise _HalfDone(exc) from exc
             job.error = store_error(exc, self._path)
+
+    def _due_beat(self) -> list[_Job]:
+        """A sign of life, if it is time for one."""
+        if self._pulse is None or time.monotonic() < self._pulse_at:
+            return []
+        self._pulse_at = time.monotonic() + self._pulse_every
+        return [_Job(self._beat)]
+
+    def _beat(self, transaction: Transaction) -> None:
+        if self._pulse is not None and not self._pulse(transaction):
+            self._pulse = None
 
     def _roll_back(self) -> None:
         self._known = Known()  # it tells of what is undone here

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 from office import SETTINGS, at_work, delegate, outcome, until
-from pydantic_ai import RunContext, Tool
+from pydantic_ai import RunContext, Tool, ToolFailed
 from pydantic_ai.capabilities import AbstractCapability, Capability, HandleDeferredToolCalls, Thinking, ToolSearch
 from pydantic_ai.exceptions import ApprovalRequired, ModelHTTPError
 from pydantic_ai.messages import (
@@ -303,7 +303,7 @@ class Stubborn(AbstractCapability[Any]):
     async def wrap_tool_execute(self, ctx: Any, *, call: Any, tool_def: Any, args: Any, handler: Any) -> Any:
         try:
             return await handler(args)
-        except ValueError:
+        except Exception:
             return await handler(args)
 
 
@@ -320,3 +320,26 @@ async def test_a_capability_of_the_user_may_call_a_tool_again_that_has_failed(st
     async with at_work(store, own(model, flaky, code=[Stubborn()])) as engine:
         assert (await outcome(engine, await delegate(engine))).result == "Done."
     assert returned(model.requests[-1]) == ["now"]
+
+
+async def test_a_tool_that_was_called_again_and_then_interrupted_is_told_so(store: Store):
+    begun, paid = anyio.Event(), list[str]()
+
+    async def pay() -> str:
+        paid.append("anna")
+        if len(paid) == 1:
+            raise ToolFailed("the bank is closed")  # which is on record, but is not the last word
+        begun.set()
+        await anyio.sleep_forever()
+        return "paid"
+
+    model = ScriptedModel(call("pay"), "Done.")
+    worker = own(model, pay, code=[Stubborn()])
+    async with at_work(store, worker) as engine:
+        task_id = await delegate(engine)
+        with anyio.fail_after(5):
+            await begun.wait()
+    async with at_work(store, worker) as engine:
+        assert (await outcome(engine, task_id)).result == "Done."
+    assert paid == ["anna", "anna"]
+    assert returned(model.requests[-1]) == [INTERRUPTED]

@@ -22,7 +22,7 @@ from paperwork import NOW, ROOMY, add, complete, entry, finish_turn, ids, runnin
 from mcp_subagents import moves
 from mcp_subagents.errors import LeaseLost
 from mcp_subagents.records import Lease
-from mcp_subagents.store import Query, Store
+from mcp_subagents.store import Claim, Query, Store
 from mcp_subagents.store.sqlite import open_sqlite
 
 SECOND = 1_000_000
@@ -120,6 +120,22 @@ async def test_our_own_changes_are_told_once_also_if_they_are_found_before(path:
             ("t1", "running"),
             ("t2", "pending"),
         ]
+
+
+async def test_a_claim_of_nothing_comes_after_the_claims_under_way(path: Path):
+    """Also if the queue is empty by then: whoever leaves has to know what was claimed in the last moment."""
+    claimed: list[Claim] = []
+
+    async def claim(store: Store) -> None:
+        claimed.append(await store.claim(ROOMY, NOW))
+
+    async with open_sqlite(path) as store, anyio.create_task_group() as group:
+        await add(store, task("t1"))
+        group.start_soon(claim, store)
+        await hold_up_until(path, "running")
+        assert not claimed
+        await store.claim(replace(ROOMY, most=0), NOW)
+        assert len(claimed) == 1
 
 
 async def test_what_others_did_after_our_own_change_is_told_after_it(path: Path):

@@ -4,9 +4,11 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import closing
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from threading import Event, get_ident
+from typing import Any
 
 import anyio
 import anyio.lowlevel
@@ -18,7 +20,8 @@ from paperwork import task
 from mcp_subagents.errors import LeaseLost, StoreError, StoreUnavailable
 from mcp_subagents.store.sqlite_database import Database
 from mcp_subagents.store.sqlite_file import StoreFile, open_file
-from mcp_subagents.store.sqlite_writer import Told, Transaction, Write, Writer, run_writer
+from mcp_subagents.store.sqlite_transaction import Told, Transaction, Write
+from mcp_subagents.store.sqlite_writer import Writer, run_writer
 
 
 @pytest.fixture
@@ -264,3 +267,109 @@ async def test_the_loop_goes_on_while_another_process_writes(file: StoreFile, wr
                 other.run("COMMIT")
 
     assert names(file) == ["n0", "n1", "n2"]
+
+
+async def test_a_job_whose_error_cannot_be_handed_over_does_not_hold_up_the_others(file: StoreFile, writer: Writer):
+    trouble: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: trouble.append(context["exception"]))
+
+    def stop(transaction: Transaction) -> str:
+        raise StopIteration  # no future takes it
+
+    with anyio.fail_after(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(writer.run, stop)
+            assert await writer.run(put("a")) == "a"
+            assert await writer.run(put("b")) == "b"
+            group.cancel_scope.cancel()
+    assert [type(each) for each in trouble] == [TypeError]
+    assert names(file) == ["a", "b"]
+
+
+async def test_commits_that_nobody_could_be_told_of_are_not_told_later(file: StoreFile):
+    untold: deque[Told] = deque()
+    told: list[Told] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: None)
+
+    def refuse_once(news: Told) -> None:
+        told.append(news)
+        if len(told) == 1:
+            raise ValueError("a bug")
+
+    def change(name: str, number: int) -> Write[str]:
+        def write(transaction: Transaction) -> str:
+            transaction.told.append((number, task(name)))
+            return put(name)(transaction)
+
+        return write
+
+    with anyio.fail_after(5):
+        async with run_writer(file, untold, refuse_once) as writer:
+            # The second one fails halfway, so that each has a commit of its own.
+            await together(writer, change("a", 1), change("a", 2), change("b", 3), takes_long=False)
+            assert not untold
+            await writer.run(change("c", 4))
+            assert not untold
+    assert told[-1][0][0] == 4
+
+
+async def test_an_interrupt_while_the_loop_writes_leaves_a_writer_that_works(
+    file: StoreFile, monkeypatch: pytest.MonkeyPatch
+):
+    async with run_writer(file, deque(), lambda told: None) as writer:
+        begin_now, interrupts = file.writer.begin_now, [KeyboardInterrupt()]
+
+        def interrupted() -> bool:
+            if interrupts:
+                raise interrupts.pop()
+            return begin_now()
+
+        monkeypatch.setattr(file.writer, "begin_now", interrupted)
+        outcome = asyncio.ensure_future(writer.run(put("a")))
+        await anyio.lowlevel.checkpoint()
+        with pytest.raises(KeyboardInterrupt):
+            writer._go_on()  # pyright: ignore[reportPrivateUsage]  # called by the loop, it would end the test run
+        with anyio.fail_after(5):
+            assert await outcome == "a"
+            assert await writer.run(put("b")) == "b"
+
+
+async def test_what_is_on_disk_is_acknowledged_whatever_the_tidying_comes_to(
+    file: StoreFile, writer: Writer, caplog: Any
+):
+    def write(transaction: Transaction) -> str:
+        transaction.tidy = True
+        return put("a")(transaction)
+
+    class Full:
+        """A connection that cannot shorten its log."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(connection, name)
+
+        def wal_checkpoint(self, mode: int) -> None:
+            raise apsw.FullError("no space left")
+
+    connection, file.writer.connection = file.writer.connection, Full()
+    assert await writer.run(write) == "a"
+    file.writer.connection = connection
+    assert "could not be shortened: no space left" in caplog.text
+
+
+async def test_a_sign_of_life_goes_with_what_is_written_anyway(file: StoreFile, writer: Writer):
+    """In one commit: by itself it might have to wait for another process, and those who have written with it."""
+    commits: list[None] = []
+    beats: list[None] = []
+
+    def beat(transaction: Transaction) -> bool:
+        beats.append(None)
+        return True
+
+    file.writer.connection.set_commit_hook(lambda: commits.append(None) is not None)
+    await writer.run(lambda transaction: writer.keep_pulse(beat, timedelta(hours=1)))
+    writer._pulse_at = 0.0  # pyright: ignore[reportPrivateUsage]  # an hour later
+    commits.clear()
+    await writer.run(put("a"))
+    await writer.run(put("b"))
+
+    assert (len(beats), len(commits)) == (1, 2)
