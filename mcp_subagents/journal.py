@@ -16,6 +16,7 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDef
 from mcp_subagents.records import Entry, EntryKind, compact_json
 from mcp_subagents.resume import ModelErrorsOfTools
 from mcp_subagents.returns import recorded, replayed
+from mcp_subagents.texts import encodable
 from mcp_subagents.trees import Awaited
 
 INTERRUPTED = (
@@ -112,6 +113,8 @@ class ToolJournal:
         except (SystemExit, GeneratorExit) as exc:
             # A tool may end itself, but not the process that runs it.
             raise RuntimeError(f"the tool {call.tool_name!r} raised {type(exc).__name__}") from exc
+        if isinstance(result, str):
+            result = encodable(result)  # what cannot be stored cannot be sent to a model either
         await self._record(EntryKind.TOOL_RESULT, call, outcome="returned", value=recorded(result))
         return result
 

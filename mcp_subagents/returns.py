@@ -21,6 +21,8 @@ _RICH: TypeAdapter[ToolReturn[Any]] = TypeAdapter(ToolReturn)
 
 def recorded(result: Any) -> Any:
     """What a tool returned, as JSON. Rich objects come back as plain data, as the model sees them."""
+    if type(result) is str:
+        return {"text": result}
     if isinstance(result, ToolReturn):
         return {"rich": json.loads(_RICH.dump_json(cast("ToolReturn[Any]", result)))}
     part = ToolReturnPart(tool_name="", content=result, tool_call_id="")
@@ -29,6 +31,8 @@ def recorded(result: Any) -> Any:
 
 def replayed(value: Any) -> Any:
     """What a tool returned, from what is `recorded` of it."""
+    if "text" in value:
+        return value["text"]
     if "rich" in value:
         return _RICH.validate_python(value["rich"])
     return _RETURNED.validate_python(value["plain"]).content

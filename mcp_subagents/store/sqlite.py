@@ -163,7 +163,7 @@ class SqliteStore:
             return Claim(records=starts.records, next_due_at=None if is_full else next_due(transaction.db, at, cool))
 
         if capacity.most and not self.file.rows(ANYTHING):
-            return Claim()  # to see that there is nothing, nobody has to be kept from writing
+            return Claim(records=[])  # to see that there is nothing, nobody has to be kept from writing
         return await self._writer.run(write)
 
     async def queue_position(self, task_id: str) -> int | None:
