@@ -75,8 +75,7 @@ class Housekeeper:
         """Give back what was claimed here in the last moment, when nobody was left to run it."""
         self.grace.begin()
         with self.grace.shield(), suppress(StoreError):
-            # Claims that are under way come first: what is written is written in order.
-            await self._store.claim(self._dispatcher.capacity(0), self._now())
+            await self._store.catch_up()  # with claims that are under way
             for lease in await self._held_here():
                 with suppress(LeaseLost):
                     await self._store.change(lease.task_id, moves.release(self._now()), lease=lease)

@@ -135,6 +135,10 @@ class Store(Protocol):
         """
         ...
 
+    async def catch_up(self) -> None:
+        """Return when all that was asked of this store before has been written, or has come to nothing."""
+        ...
+
     async def queue_position(self, task_id: str) -> int | None:
         """How many tasks go before this one, plus one; `None` if it is not queued."""
         ...

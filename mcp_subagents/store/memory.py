@@ -110,6 +110,9 @@ class MemoryStore:
         waits = [max(each.due_at, self._cooling.get(each.provider, each.due_at)) for each in self._queue()]
         return Claim(records=started, next_due_at=min((wait for wait in waits if wait > now), default=None))
 
+    async def catch_up(self) -> None:
+        pass
+
     async def queue_position(self, task_id: str) -> int | None:
         ids = [record.task_id for record in self._queue()]
         return ids.index(task_id) + 1 if task_id in ids else None

@@ -141,6 +141,9 @@ class SqliteStore:
         return await self.change(lease.task_id, moves.record(entries), lease=lease)
 
     async def claim(self, capacity: Capacity, now: datetime, *, task_id: str | None = None) -> Claim:
+        if not self.file.rows(ANYTHING):
+            return Claim(records=[])  # to see that there is nothing, nobody has to be kept from writing
+
         def write(transaction: Transaction) -> Claim:
             at = micros(now)
             cool = cooling(transaction.db, at)
@@ -158,13 +161,14 @@ class SqliteStore:
                 starts.start_one(task_id)
             if starts.records:
                 self._life.sign(transaction.db)
-                self._writer.keep_pulse(self._life.pulse, self._life.beat_every)
+                self._writer.pulse.keep(self._life.pulse, self._life.beat_every)
             is_full = len(starts.records) >= capacity.most
             return Claim(records=starts.records, next_due_at=None if is_full else next_due(transaction.db, at, cool))
 
-        if capacity.most and not self.file.rows(ANYTHING):
-            return Claim(records=[])  # to see that there is nothing, nobody has to be kept from writing
         return await self._writer.run(write)
+
+    async def catch_up(self) -> None:
+        await self._writer.run(lambda transaction: None)
 
     async def queue_position(self, task_id: str) -> int | None:
         [(place,)] = self.file.rows(POSITION, (task_id,))
@@ -262,8 +266,12 @@ async def _open(path: Path, patience: Patience, vfs: str | None) -> StoreFile:
 
 
 async def _leave(writer: Writer, life: Life) -> None:
+    def say_goodbye(transaction: Transaction) -> None:
+        writer.pulse.stop()
+        life.end(transaction)
+
     try:
-        await writer.run(life.end)
+        await writer.run(say_goodbye)
     except StoreError as exc:
         logger.warning("could not say goodbye: %s", exc)  # the others notice by themselves
 

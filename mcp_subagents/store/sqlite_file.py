@@ -18,7 +18,7 @@ from mcp_subagents.store.mounts import network_file_system
 from mcp_subagents.store.sqlite_check import check
 from mcp_subagents.store.sqlite_database import Database, Row
 from mcp_subagents.store.sqlite_patience import Patience
-from mcp_subagents.store.sqlite_schema import migrate, migrations, too_new
+from mcp_subagents.store.sqlite_schema import migrate, version_of
 from mcp_subagents.store.sqlite_trouble import is_damage, store_error
 
 try:
@@ -32,7 +32,10 @@ _SETTINGS = """
     PRAGMA cell_size_check = ON;
     PRAGMA trusted_schema = OFF;
     PRAGMA journal_size_limit = 4194304;
+    PRAGMA cache_spill = OFF;
 """
+"""With nothing spilled, a transaction reaches the disk at its commit and not before: the event loop writes, and must
+not wait for the disk."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -42,6 +45,16 @@ class StoreFile:
     path: Path
     writer: Database
     reader: Database
+    identity: tuple[int, int] | None
+    """Which file was opened, whatever is at its path by now."""
+
+    def require_there(self) -> None:
+        """Raises: `StoreUnavailable`, if what is written would be found by nobody."""
+        if _identity(self.path) != self.identity:
+            raise StoreUnavailable(
+                f"The store {self.path} was deleted or replaced while it was in use, so nothing more can be stored in "
+                "it. Put it back if you can, and start again."
+            )
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> list[Row]:
         """What the store says, as of its last commit. Raises: `StoreError`."""
@@ -87,13 +100,15 @@ def open_file(path: Path, *, patience: Patience | None = None, vfs: str | None =
 def _open(path: Path, patience: Patience, vfs: str | None) -> StoreFile:
     with ExitStack() as undo:
         _probe(path, vfs)
+        if path.stat().st_mode & 0o077:
+            path.chmod(0o600)
         writer = undo.enter_context(closing(_connection(path, patience, vfs)))
         _set_up(writer, path)
         check(writer, path)
         reader = undo.enter_context(closing(_connection(path, patience, vfs)))
         reader.run("PRAGMA query_only = ON")
         undo.pop_all()
-    return StoreFile(path=path, writer=writer, reader=reader)
+    return StoreFile(path=path, writer=writer, reader=reader, identity=_identity(path))
 
 
 def _prepare(path: Path) -> None:
@@ -112,8 +127,6 @@ def _prepare(path: Path) -> None:
         if not path.exists():
             with suppress(FileExistsError):  # another process was faster
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-        elif path.stat().st_mode & 0o077:
-            path.chmod(0o600)
     except OSError as exc:
         raise StoreUnavailable(
             f"The store {path} cannot be opened for writing: {exc.strerror}. "
@@ -122,19 +135,16 @@ def _prepare(path: Path) -> None:
 
 
 def _probe(path: Path, vfs: str | None) -> None:
-    """Refuse a file of a later version before anything of it is touched.
+    """Refuse a file of a later version, or of another program, before anything of it is touched.
 
     An immutable connection leaves everything as it is. Reading the file ourselves would not do: closing it would
     drop the locks of every other connection that this process has to it.
     """
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
     uri = f"file:{quote(str(path.absolute()))}?immutable=1"
-    version = 0
     # It takes no locks: what it finds while others write is no proof of damage.
-    with suppress(apsw.Error), closing(Database(uri, flags=flags, vfs=vfs)) as db:
-        version = db.value("PRAGMA user_version")
-    if version > len(migrations()):
-        raise too_new(path)
+    with suppress(apsw.Error, StoreDamaged), closing(Database(uri, flags=flags, vfs=vfs)) as db:
+        version_of(db, path)
 
 
 def _connection(path: Path, patience: Patience, vfs: str | None) -> Database:
@@ -145,7 +155,7 @@ def _connection(path: Path, patience: Patience, vfs: str | None) -> Database:
     db.connection.config(apsw.SQLITE_DBCONFIG_DEFENSIVE, 1)
     # The same plan for every value: otherwise SQLite prepares a join again each time it is given one.
     db.connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
-    db.run(_SETTINGS)
+    db.rows(_SETTINGS)  # all of them: `run` stops at the first that answers
     return db
 
 

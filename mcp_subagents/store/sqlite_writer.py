@@ -10,9 +10,8 @@ import logging
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, Callable
-from contextlib import ExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from datetime import timedelta
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 from typing import Any, TypeVar
@@ -22,6 +21,7 @@ import apsw
 
 from mcp_subagents.errors import StoreUnavailable
 from mcp_subagents.store.sqlite_file import StoreFile
+from mcp_subagents.store.sqlite_pulse import Pulse
 from mcp_subagents.store.sqlite_transaction import Known, Told, Transaction, Write
 from mcp_subagents.store.sqlite_trouble import store_error
 
@@ -30,7 +30,9 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _MOST_AT_ONCE = 64
-"""Jobs in a commit: everything else in the loop waits while they write."""
+"""Jobs in a commit."""
+_AT_A_STRETCH = 0.01
+"""Seconds that jobs may write in the loop, before everything else there has its turn."""
 
 
 @dataclass(slots=True)
@@ -44,22 +46,27 @@ class _Job:
     error: BaseException | None = None
 
     def settle(self) -> None:
+        """Let whoever waits for it hear of it."""
         if self.future is None:
             if self.error is not None:
                 logger.warning("no sign of life could be given: %s", self.error)
         elif self.future.done():
             pass  # nobody waits for it any more
+        elif isinstance(self.error, StopIteration):
+            self.future.set_exception(RuntimeError("a function that writes raised StopIteration"))  # which none takes
         elif self.error is not None:
             self.future.set_exception(self.error)
         else:
             self.future.set_result(self.result)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Batch:
     """Jobs that are committed together."""
 
     jobs: list[_Job]
+    has_lock: bool = False
+    """Whether the loop took the connection for it. Only the thread gives it back, whatever came of it."""
     written: Transaction | None = None
     """What they wrote, if that has been done: then only the commit is left."""
 
@@ -77,6 +84,7 @@ class Writer:
 
     def __init__(self, file: StoreFile, untold: deque[Told], committed: Callable[[Told], None]) -> None:
         self._untold = untold
+        self._file = file
         self._path = file.path
         self._db = file.writer
         self._committed = committed
@@ -90,9 +98,7 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._open = True
         self._ended = anyio.Event()
-        self._pulse: Write[bool] | None = None
-        self._pulse_every = 0.0
-        self._pulse_at = 0.0
+        self.pulse = Pulse()
 
     async def run(self, write: Write[T], *, takes_long: bool = False) -> T:
         """What `write` returned, after its commit. If it `takes_long`, the event loop goes on meanwhile.
@@ -107,12 +113,6 @@ class Writer:
             self._loop.call_soon(self._go_on)  # so that those who are about to write join
         return await future
 
-    def keep_pulse(self, pulse: Write[bool], every: timedelta) -> None:
-        """Call `pulse` at this interval until it returns False. To be called by a function that writes."""
-        if self._pulse is None:
-            self._pulse, self._pulse_every = pulse, every.total_seconds()
-            self._pulse_at = time.monotonic() + self._pulse_every
-
     async def end(self) -> None:
         """Write what is queued, as far as patience with other processes goes, and take nothing more."""
         self._open = False
@@ -126,65 +126,70 @@ class Writer:
         """Write what waits, unless the thread is busy: then it will tell."""
         if self._thread_is_busy:
             return
-        jobs, self._waiting = self._waiting[:_MOST_AT_ONCE], self._waiting[_MOST_AT_ONCE:]
-        if jobs:
-            self._thread_is_busy = True
-            jobs += self._due_beat()
-            batch = _Batch(jobs)
+        if self._waiting:
+            batch = _Batch([])
             try:
-                batch = self._written_here(jobs) or batch
+                self._thread_is_busy = True
+                batch.jobs, self._waiting = self._waiting[:_MOST_AT_ONCE], self._waiting[_MOST_AT_ONCE:]
+                batch.jobs[:0] = self._due_beat()  # before a goodbye, which it would take back
+                self._write_here(batch)
             finally:  # also after a Ctrl-C: whoever waits for these jobs has to hear of them
                 self._queue.put(batch)
         elif not self._open:
             self._queue.put(None)
 
-    def _written_here(self, jobs: list[_Job]) -> _Batch | None:
-        """The jobs, all but committed; nothing, if the thread had better do all of it."""
-        if any(job.takes_long for job in jobs) or not self._in_use.acquire(blocking=False):
-            return None
-        done: _Batch | None = None
+    def _write_here(self, batch: _Batch) -> None:
+        """Let the jobs write, but for those that have to wait. What comes to nothing is done again by the thread."""
+        if any(job.takes_long for job in batch.jobs):
+            return
+        batch.has_lock = self._in_use.acquire(blocking=False)
+        if not batch.has_lock or not self._db.begin_now():
+            return
         try:
-            if self._db.begin_now():
-                done = _Batch(jobs, self._do_all(jobs))
+            transaction, done = self._transaction(), 0
+            enough_at = time.monotonic() + _AT_A_STRETCH
+            while done < len(batch.jobs) and (not done or time.monotonic() < enough_at):
+                self._do(batch.jobs[done], transaction)
+                done += 1
         except Exception:
             logger.debug("a batch is written again in the thread", exc_info=True)  # which finds out whose fault it is
-        finally:
-            if done is None:
-                self._roll_back()
-                self._in_use.release()
-        return done
+        else:
+            self._waiting[:0] = batch.jobs[done:]
+            del batch.jobs[done:]
+            batch.written = transaction
 
-    def _settle(self, commits: list[Told], jobs: list[_Job]) -> None:
+    def _settle(self, jobs: list[_Job]) -> None:
         """Whatever goes wrong with those who are told, everybody hears of their jobs, and the next batch is written."""
-        for _ in commits:
-            self._untold.popleft()
-        with ExitStack() as always:
-            always.callback(self._loop.call_soon, self._go_on)  # after the jobs: who has waited may have more to write
-            self._thread_is_busy = False
-            for job in reversed(jobs):
-                always.callback(job.settle)
+        commits = [*self._untold]
+        self._untold.clear()
+        try:
             for told in commits:
                 self._committed(told)
+        finally:
+            for job in jobs:
+                job.settle()
+            self._thread_is_busy = False
+            self._loop.call_soon(self._go_on)  # after the jobs: who has waited may have more to write
 
     # In the thread
 
     def work(self) -> None:
         """The life of the thread."""
         while (batch := self._next()) is not None:
-            if batch.written is None:  # else the loop took it, and left it to us with the batch
+            if not batch.has_lock:
                 self._in_use.acquire()
             try:
-                commits = self._finish(batch)
+                self._finish(batch)
             finally:
                 self._in_use.release()
-            self._on_loop(self._settle, commits, batch.jobs)
+            self._on_loop(self._settle, batch.jobs)
         self._on_loop(self._ended.set)
 
     def _next(self) -> _Batch | None:
         """Wait for a batch. If none comes, since there is nothing to write or the loop is held up, beat here."""
-        while self._pulse is not None:
+        while (wait := self.pulse.seconds_left) is not None:
             with suppress(Empty):
-                return self._queue.get(timeout=max(0.0, self._pulse_at - time.monotonic()))
+                return self._queue.get(timeout=wait)
             if not self._in_use.acquire(blocking=False):
                 break  # the loop is writing, and a batch is on its way
             for beat in self._due_beat():
@@ -193,33 +198,35 @@ class Writer:
             self._in_use.release()
         return self._queue.get()
 
-    def _finish(self, batch: _Batch) -> list[Told]:
-        """Commit a batch, and write it before if that was not done: what is to be told, commit by commit.
-
-        Each of its jobs has a result or an error then.
-        """
+    def _finish(self, batch: _Batch) -> None:
+        """Commit a batch, and write it before if that was not done. Each of its jobs has a result or an error then."""
         try:
             if batch.written is not None:
-                return self._commit(batch.written)
-            return self._write(batch.jobs)
+                self._commit(batch.written)
+            else:
+                self._write(batch.jobs)
         except Exception as exc:
             self._roll_back()
             for job in batch.jobs:
                 job.error = store_error(exc, self._path)
-            return []
 
-    def _write(self, jobs: list[_Job]) -> list[Told]:
+    def _write(self, jobs: list[_Job]) -> None:
+        self._roll_back()  # what the loop may have left half done
         self._db.run("BEGIN IMMEDIATE")
         try:
-            return self._commit(self._do_all(jobs))
+            transaction = self._transaction()
+            for job in jobs:
+                self._do(job, transaction)
+            self._commit(transaction)
         except _HalfDone as exc:
             self._roll_back()
-            if len(jobs) > 1:
-                return [told for job in jobs for told in self._finish(_Batch([job]))]
-            jobs[0].error = store_error(exc.trouble, self._path)
-            return []
+            if len(jobs) == 1:
+                jobs[0].error = store_error(exc.trouble, self._path)
+                return
+            for job in jobs:
+                self._finish(_Batch([job]))
 
-    def _commit(self, written: Transaction) -> list[Told]:
+    def _commit(self, written: Transaction) -> None:
         if written.told:
             self._untold.append(written.told)
         try:
@@ -229,9 +236,9 @@ class Writer:
                 self._untold.pop()
             raise
         self._known.version = self._db.version
+        self.pulse.committed()
         if written.tidy:
             self._tidy_up()
-        return [written.told] if written.told else []
 
     def _tidy_up(self) -> None:
         try:
@@ -249,14 +256,12 @@ class Writer:
 
     # In either
 
-    def _do_all(self, jobs: list[_Job]) -> Transaction:
-        """Let all jobs write, in a transaction that has begun."""
+    def _transaction(self) -> Transaction:
+        """What has just begun. Raises: `StoreUnavailable`."""
+        self._file.require_there()
         if self._db.version != self._known.version:
             self._known = Known()  # somebody else has written
-        transaction = Transaction(self._db, self._known)
-        for job in jobs:
-            self._do(job, transaction)
-        return transaction
+        return Transaction(self._db, self._known)
 
     def _do(self, job: _Job, transaction: Transaction) -> None:
         """Most jobs that fail refuse before they write: then the others go on as if it had not been there."""
@@ -264,6 +269,8 @@ class Writer:
         written = self._db.written
         try:
             job.result = job.write(transaction)
+        except KeyboardInterrupt:
+            raise  # no doing of the job, and not for its caller alone
         except BaseException as exc:
             if isinstance(exc, apsw.Error) or self._db.written != written:
                 raise _HalfDone(exc) from exc
@@ -271,17 +278,11 @@ class Writer:
 
     def _due_beat(self) -> list[_Job]:
         """A sign of life, if it is time for one."""
-        if self._pulse is None or time.monotonic() < self._pulse_at:
-            return []
-        self._pulse_at = time.monotonic() + self._pulse_every
-        return [_Job(self._beat)]
-
-    def _beat(self, transaction: Transaction) -> None:
-        if self._pulse is not None and not self._pulse(transaction):
-            self._pulse = None
+        return [_Job(self.pulse.beat)] if self.pulse.is_due() else []
 
     def _roll_back(self) -> None:
         self._known = Known()  # it tells of what is undone here
+        self.pulse.undone()
         self._db.roll_back()
 
 

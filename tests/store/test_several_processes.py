@@ -122,8 +122,8 @@ async def test_our_own_changes_are_told_once_also_if_they_are_found_before(path:
         ]
 
 
-async def test_a_claim_of_nothing_comes_after_the_claims_under_way(path: Path):
-    """Also if the queue is empty by then: whoever leaves has to know what was claimed in the last moment."""
+async def test_who_catches_up_comes_after_the_claims_under_way(path: Path):
+    """Whoever leaves has to know what was claimed in the last moment."""
     claimed: list[Claim] = []
 
     async def claim(store: Store) -> None:
@@ -134,7 +134,7 @@ async def test_a_claim_of_nothing_comes_after_the_claims_under_way(path: Path):
         group.start_soon(claim, store)
         await hold_up_until(path, "running")
         assert not claimed
-        await store.claim(replace(ROOMY, most=0), NOW)
+        await store.catch_up()
         assert len(claimed) == 1
 
 
@@ -452,3 +452,11 @@ async def test_a_frozen_process_loses_its_tasks_and_a_living_one_does_not(path: 
                 await becomes(store, [Lease(task_id="t1", attempt=1)])
                 child.send_signal(signal.SIGCONT)
                 await becomes(store, [])
+
+
+async def test_a_sign_of_life_does_not_take_a_goodbye_back(path: Path):
+    async with open_sqlite(path) as store:
+        lease = await running(store, "t1")
+        store._writer.pulse._due_at = 0.0  # pyright: ignore[reportPrivateUsage]  # one is due in this moment
+    async with open_sqlite(path) as other:
+        assert await other.lost(timedelta(hours=1)) == [lease]

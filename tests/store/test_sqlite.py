@@ -118,6 +118,7 @@ async def test_a_change_that_changes_nothing_writes_nothing(path: Path):
             before = db.execute("PRAGMA data_version").fetchall()
             await store.change("t1", moves.see(task().handle))
             await store.claim(Capacity(most=0, in_all=9), NOW)
+            await store.catch_up()
             assert db.execute("PRAGMA data_version").fetchall() == before
 
 

@@ -5,9 +5,11 @@ import random
 import stat
 import subprocess
 import sys
+from collections import Counter
 from contextlib import ExitStack, closing
 from datetime import timedelta
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import anyio
@@ -15,7 +17,7 @@ import anyio.lowlevel
 import apsw
 import pytest
 from faults import FaultyDisk
-from paperwork import FAILURE, NOW, add, complete, finish_turn, ids, running, task
+from paperwork import FAILURE, NOW, add, complete, entry, finish_turn, ids, running, task
 
 from mcp_subagents import moves
 from mcp_subagents.errors import StoreDamaged, StoreError, StoreTooNew, StoreUnavailable
@@ -234,16 +236,39 @@ async def test_a_later_version_is_also_found_in_the_log(path: Path):
                     pass
 
 
+def open_to_all(path: Path) -> None:
+    path.chmod(0o644)
+
+
 async def test_a_database_of_another_program_is_not_touched(path: Path):
     with raw(path) as db:
         db.execute("CREATE TABLE recipe (name); INSERT INTO recipe VALUES ('soup')")
+    open_to_all(path)
+    before = files(path)
 
     with pytest.raises(StoreError, match="database of another program"):
         async with open_sqlite(path):
             pass
 
-    with raw(path) as db:
-        assert db.execute("SELECT * FROM recipe").fetchall() == [("soup",)]
+    assert files(path) == before
+    assert mode(path) == 0o644
+
+
+@pytest.mark.parametrize("replaced", [False, True], ids=["deleted", "replaced"])
+async def test_nothing_is_accepted_that_nobody_would_find(path: Path, replaced: bool):
+    async with open_sqlite(path) as store:
+        await add(store, task("t1"))
+        for each in path.parent.iterdir():
+            each.rename(path.parent.parent / each.name)
+        if replaced:
+            async with open_sqlite(path) as other:
+                await add(other, task("t2"))
+        with pytest.raises(StoreUnavailable, match="was deleted or replaced while it was in use"):
+            await add(store, task("t3"))
+        for each in (path.parent.parent / f"{path.name}{suffix}" for suffix in ("", "-wal", "-shm")):
+            each.rename(path.parent / each.name)
+        await add(store, task("t3"))  # it was put back
+        assert ids(await store.select(Query())) == ["t1", "t3"]
 
 
 # Locks
@@ -287,7 +312,7 @@ async def test_a_lock_that_is_soon_given_up_is_waited_for(path: Path):
 async def test_a_new_store_that_somebody_is_reading_cannot_be_set_up(path: Path):
     write(path, b"")
     with raw(path) as other:
-        other.execute("CREATE TABLE t (x); BEGIN; SELECT * FROM t").fetchall()
+        other.execute("BEGIN; SELECT * FROM sqlite_schema").fetchall()
         with pytest.raises(StoreUnavailable, match="keeps it locked"):
             async with open_sqlite(path, busy_timeout=AT_ONCE):
                 pass
@@ -596,3 +621,20 @@ sys.stdin.read()
                 pass
         assert files(path)["tasks.db"] == damaged
         await other.stdin.aclose()
+
+
+async def test_the_loop_never_waits_for_the_disk_however_much_is_written_at_once(path: Path):
+    disk, here, waited = FaultyDisk(), get_ident(), Counter[str]()
+
+    def note(what: str) -> None:
+        if get_ident() == here:
+            waited[what] += 1
+
+    async with open_sqlite(path, vfs=disk.name) as store:
+        leases = [await running(store, f"t{number}") for number in range(8)]
+        disk.fault = note
+        async with anyio.create_task_group() as group:
+            for lease in leases:  # more than SQLite would keep in memory by itself
+                group.start_soon(store.append, lease, [entry(1_000_000 * "x")])
+        disk.fault = lambda what: None
+    assert not waited

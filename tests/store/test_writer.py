@@ -18,6 +18,7 @@ import pytest
 from paperwork import task
 
 from mcp_subagents.errors import LeaseLost, StoreError, StoreUnavailable
+from mcp_subagents.store import sqlite_writer
 from mcp_subagents.store.sqlite_database import Database
 from mcp_subagents.store.sqlite_file import StoreFile, open_file
 from mcp_subagents.store.sqlite_transaction import Told, Transaction, Write
@@ -269,21 +270,28 @@ async def test_the_loop_goes_on_while_another_process_writes(file: StoreFile, wr
     assert names(file) == ["n0", "n1", "n2"]
 
 
-async def test_a_job_whose_error_cannot_be_handed_over_does_not_hold_up_the_others(file: StoreFile, writer: Writer):
-    trouble: list[object] = []
-    asyncio.get_running_loop().set_exception_handler(lambda loop, context: trouble.append(context["exception"]))
-
+async def test_a_job_whose_error_no_future_takes_is_told_of_it_all_the_same(file: StoreFile, writer: Writer):
     def stop(transaction: Transaction) -> str:
-        raise StopIteration  # no future takes it
+        raise StopIteration
 
     with anyio.fail_after(5):
-        async with anyio.create_task_group() as group:
-            group.start_soon(writer.run, stop)
-            assert await writer.run(put("a")) == "a"
-            assert await writer.run(put("b")) == "b"
-            group.cancel_scope.cancel()
-    assert [type(each) for each in trouble] == [TypeError]
-    assert names(file) == ["a", "b"]
+        with pytest.raises(RuntimeError, match="raised StopIteration"):
+            await writer.run(stop)
+        assert await writer.run(put("a")) == "a"
+
+
+async def test_jobs_that_take_long_all_together_do_not_hold_up_the_loop(
+    file: StoreFile, writer: Writer, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(sqlite_writer, "_AT_A_STRETCH", 0.0)
+    commits: list[None] = []
+    file.writer.connection.set_commit_hook(lambda: commits.append(None) is not None)
+
+    wanted = [f"n{number}" for number in range(9)]
+    assert await together(writer, *map(put, wanted), takes_long=False) == wanted
+
+    assert len(commits) == 10  # each by itself, with everything else in between
+    assert names(file) == wanted
 
 
 async def test_commits_that_nobody_could_be_told_of_are_not_told_later(file: StoreFile):
@@ -334,6 +342,24 @@ async def test_an_interrupt_while_the_loop_writes_leaves_a_writer_that_works(
             assert await writer.run(put("b")) == "b"
 
 
+async def test_an_interrupt_in_the_middle_of_a_job_is_no_doing_of_the_job(file: StoreFile, writer: Writer):
+    interrupts = [KeyboardInterrupt()]
+
+    def write(transaction: Transaction) -> str:
+        put("a")(transaction)
+        if interrupts:
+            raise interrupts.pop()
+        return "a"
+
+    outcome = asyncio.ensure_future(writer.run(write))
+    await anyio.lowlevel.checkpoint()
+    with pytest.raises(KeyboardInterrupt):
+        writer._go_on()  # pyright: ignore[reportPrivateUsage]  # called by the loop, it would end the test run
+    with anyio.fail_after(5):
+        assert await outcome == "a"
+    assert names(file) == ["a"]
+
+
 async def test_what_is_on_disk_is_acknowledged_whatever_the_tidying_comes_to(
     file: StoreFile, writer: Writer, caplog: Any
 ):
@@ -366,10 +392,37 @@ async def test_a_sign_of_life_goes_with_what_is_written_anyway(file: StoreFile, 
         return True
 
     file.writer.connection.set_commit_hook(lambda: commits.append(None) is not None)
-    await writer.run(lambda transaction: writer.keep_pulse(beat, timedelta(hours=1)))
-    writer._pulse_at = 0.0  # pyright: ignore[reportPrivateUsage]  # an hour later
+    await writer.run(lambda transaction: writer.pulse.keep(beat, timedelta(hours=1)))
+    writer.pulse._due_at = 0.0  # pyright: ignore[reportPrivateUsage]  # an hour later
     commits.clear()
     await writer.run(put("a"))
     await writer.run(put("b"))
 
     assert (len(beats), len(commits)) == (1, 2)
+
+
+async def test_a_pulse_goes_on_if_what_ended_it_came_to_nothing(file: StoreFile, writer: Writer):
+    alive = [True, False, True, False]
+    pulse = writer.pulse
+
+    async def beat_with(name: str) -> bool:
+        pulse._due_at = 0.0  # pyright: ignore[reportPrivateUsage]  # long after
+        await writer.run(put(name))
+        return pulse.seconds_left is not None
+
+    await writer.run(lambda transaction: pulse.keep(lambda transaction: alive.pop(0), timedelta(hours=1)))
+    assert await beat_with("a")
+    file.writer.connection.set_commit_hook(lambda: True)  # as on a full disk
+    with pytest.raises(StoreError):
+        await beat_with("b")
+    file.writer.connection.set_commit_hook(None)
+    assert await beat_with("c")
+    assert not await beat_with("d")
+
+
+async def test_a_pulse_that_fades_is_kept_by_who_needs_it_in_the_same_commit(writer: Writer):
+    pulse = writer.pulse
+    await writer.run(lambda transaction: pulse.keep(lambda transaction: False, timedelta(hours=1)))
+    pulse._due_at = 0.0  # pyright: ignore[reportPrivateUsage]  # an hour later
+    await writer.run(lambda transaction: pulse.keep(lambda transaction: True, timedelta(hours=1)))
+    assert pulse.seconds_left is not None
