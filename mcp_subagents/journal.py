@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+import anyio
 from pydantic_ai import ModelRetry, RunContext, ToolFailed
 from pydantic_ai import exceptions as pai
 from pydantic_ai.messages import ToolCallPart
@@ -110,8 +111,10 @@ class ToolJournal:
             ctx.usage.tool_calls += 1
             await self._record(EntryKind.TOOL_RESULT, call, outcome="failed", value=str(exc))
             raise
-        except (SystemExit, GeneratorExit) as exc:
-            # A tool may end itself, but not the process that runs it.
+        except (anyio.get_cancelled_exc_class(), KeyboardInterrupt, Exception):
+            raise
+        except BaseException as exc:
+            # A tool may end itself, by an exit or a panic, but not the process that runs it.
             raise RuntimeError(f"the tool {call.tool_name!r} raised {type(exc).__name__}") from exc
         if isinstance(result, str):
             result = encodable(result)  # what cannot be stored cannot be sent to a model either

@@ -44,7 +44,7 @@ class AllInOne(JournalledTools, ToolSearch[Any], PendingMessageDrainCapability):
         return await PendingMessageDrainCapability.before_model_request(self, ctx, searched)
 
     def _realtime_uncalled_hooks(self) -> tuple[str, ...]:
-        return ()  # what both say of themselves
+        return ()  # as the parts of pydantic-ai say of theirs; and no subagent of ours is ever spoken to
 
 
 def shadows_nothing(merged: type[AbstractCapability[Any]]) -> bool:
@@ -53,12 +53,7 @@ def shadows_nothing(merged: type[AbstractCapability[Any]]) -> bool:
     A later pydantic-ai may add such a method. Then the journal stands alone, and pydantic-ai adds its own two.
     """
     parts = merged.__mro__[1 : merged.__mro__.index(AbstractCapability)]
-    done = Counter(
-        name
-        for part in parts
-        for name in vars(part)
-        if callable(getattr(part, name)) and (name == "__init__" or not name.startswith("__"))
-    )
+    done = Counter(name for part in parts for name in vars(part))
     return all(times == 1 or name in vars(merged) for name, times in done.items())
 
 

@@ -156,6 +156,11 @@ class Attempt:
             raise
         except Exception as exc:
             return await self._after(exc)
+        except (KeyboardInterrupt, SystemExit, GeneratorExit):
+            raise
+        except BaseException as exc:
+            # The panic of a library, say: that is the end of this task, not of all the others.
+            return await self._after(RuntimeError(f"{type(exc).__name__}: {exc}"))
 
     def _stop(self) -> Move:
         failure = replace(self._failure(pai.RunCancelled("")), message="The task was asked to stop, and did.")

@@ -50,6 +50,21 @@ anyio.run(work)
 leave(0)
 """
 
+STUBBORN = WORKER.replace(
+    """def stuck() -> str:
+    print("started", flush=True)
+    time.sleep(60)
+    return "late"
+""",
+    """async def stuck() -> str:
+    print("started", flush=True)
+    while True:
+        try:
+            await anyio.sleep(0.1)
+        except BaseException:
+            pass
+""",
+).replace("until_stopped(stdin=True)", "until_stopped(stdin=True, within=4.5)")
 
 STORE = """
 import sys
@@ -155,3 +170,16 @@ async def test_a_store_without_an_engine_is_closed_in_time_though_its_file_is_lo
         lost = await store.lost(timedelta(0))
     assert (code, left.handle.status) == (0, TaskStatus.RUNNING)
     assert lost == [left.lease]
+
+
+@in_every_way
+async def test_a_process_leaves_in_time_though_a_tool_does_not_let_itself_be_cancelled(
+    tmp_path: Path, told_by: signal.Signals | None
+):
+    path = tmp_path / "tasks.db"
+    async with at_work(STUBBORN, path) as (worker, task_id):
+        code = await dismiss(worker, told_by)
+    async with open_sqlite(path) as store:
+        left = await store.read(task_id)
+    assert (code, left.handle.status) == (0, TaskStatus.RUNNING)  # to be taken over
+    assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)

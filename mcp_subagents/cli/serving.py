@@ -22,7 +22,7 @@ from mcp_subagents.delegation import GENERAL_PURPOSE
 from mcp_subagents.equipment.loading import Loader
 from mcp_subagents.errors import ConfigError
 from mcp_subagents.redact import redact
-from mcp_subagents.stopping import leave, until_stopped
+from mcp_subagents.stopping import IN_TIME, leave, until_stopped
 
 if TYPE_CHECKING:
     from mcp_subagents.config.agent_files import AgentFile
@@ -113,11 +113,11 @@ def run(prepared: Prepared) -> None:
 
 
 async def _serve(server: Any, where: Listening, roster: LiveRoster) -> None:
-    async with until_stopped(), reloading(roster):
+    async with until_stopped(within=IN_TIME) as told, reloading(roster):
         if where.transport == "stdio":
             from mcp_subagents.server.stdio import serve_stdio
 
-            await serve_stdio(server)
+            await serve_stdio(server, at_end=told)
         else:
             from mcp_subagents.server.network import serve_network
 

@@ -53,6 +53,7 @@ class LiveRoster(Mapping[str, SubAgentConfig]):
         self._clock = clock
         self._looked_at = clock()
         self._looking = anyio.Lock()
+        self._thread = anyio.CapacityLimiter(1)  # of our own: tools may use up the threads that all share
         self.on_change: list[Callable[[], None]] = []
         """Called after the subagents have changed, before anybody can look at them."""
 
@@ -75,7 +76,7 @@ class LiveRoster(Mapping[str, SubAgentConfig]):
         async with self._looking:
             self._looked_at = self._clock()
             before = self._loaded
-            loaded = await anyio.to_thread.run_sync(partial(self._again, before))
+            loaded = await anyio.to_thread.run_sync(partial(self._again, before), limiter=self._thread)
             # Nothing waits from here on: nobody sees half a change, and nobody who is cancelled takes it along.
             if loaded is before:
                 return

@@ -1,6 +1,6 @@
 """MCP over standard input and output, for clients of both protocol eras on one pipe."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -37,8 +37,10 @@ LAST_WORDS = 1.5
 """Seconds for a host that has gone silent to read what is left."""
 
 
-async def serve_stdio(server: MCPServer[Any], *, longest_line: int = LONGEST_LINE) -> None:
-    """Serve `server` on standard input and output until the input ends or the output is closed.
+async def serve_stdio(
+    server: MCPServer[Any], *, longest_line: int = LONGEST_LINE, at_end: Callable[[], None] = lambda: None
+) -> None:
+    """Serve `server` on standard input and output until the input ends or the output is closed; then call `at_end`.
 
     The SDK serves a pipe in the era of its first request only. Some clients try the modern one first and then
     the handshake on the same pipe, so both are served here, side by side, with one lifespan.
@@ -50,6 +52,7 @@ async def serve_stdio(server: MCPServer[Any], *, longest_line: int = LONGEST_LIN
     with standard_pipe() as pipe:
         async with low.lifespan(low) as state:
             await _Conversation(pipe, longest_line).hold(low, state)
+            at_end()
 
 
 class OpenRequests:

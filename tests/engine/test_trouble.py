@@ -296,7 +296,15 @@ def exits() -> str:
     raise SystemExit(3)
 
 
-@pytest.mark.parametrize("tool", [cancelled_from_within, cancels_its_own_task, exits])
+class Panic(BaseException):
+    """What libraries written in Rust raise."""
+
+
+def panics() -> str:
+    raise Panic("index out of bounds")
+
+
+@pytest.mark.parametrize("tool", [cancelled_from_within, cancels_its_own_task, exits, panics])
 async def test_a_tool_that_ends_itself_ends_its_task_and_no_more(store: Store, tool: Any):
     gate = Gate()
     held = subagent(agent=Agent(ScriptedModel(ToolCallPart("gate", {}), "Late."), tools=[gate.gate]), name="held")
@@ -308,6 +316,18 @@ async def test_a_tool_that_ends_itself_ends_its_task_and_no_more(store: Store, t
         assert (done.status, done.attempt) == (TaskStatus.FAILED, 1)
         gate.open.set()
         assert (await outcome(engine, beside)).attempt == 1
+
+
+async def test_a_panic_outside_of_tools_ends_its_task_and_no_more(store: Store):
+    def think(messages: object, info: object) -> ModelResponse:
+        raise Panic("index out of bounds")
+
+    broken = subagent(agent=Agent(FunctionModel(think)), name="broken")
+    async with at_work(store, broken, subagent(agent=Agent(ScriptedModel("42")))) as engine:
+        done = await outcome(engine, await delegate(engine, subagent="broken"))
+        assert done.failure is not None
+        assert "Panic: index out of bounds" in done.failure.message
+        assert (await outcome(engine, await delegate(engine))).result == "42"
 
 
 async def test_an_output_validator_has_its_say_after_an_interruption_too(store: Store):

@@ -7,6 +7,7 @@ from typing import Any
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 from mcp import Client
 from mcp.server.mcpserver import MCPServer
@@ -58,6 +59,23 @@ async def test_a_changed_file_is_followed_once_a_second(home: Path):
     write(home / "subagents.yaml", "{}")
     await roster.refresh(at_once=True)
     assert list(roster) == ["general-purpose"]
+
+
+async def test_files_are_followed_though_tools_use_all_threads(home: Path):
+    write(home / "subagents.yaml", "subagents: [{name: a}]")
+    roster = live(Clock())
+    write(home / "subagents.yaml", "subagents: [{name: b}]")
+    threads = anyio.to_thread.current_default_thread_limiter()
+    tools = [object() for _ in range(int(threads.total_tokens))]
+    for tool in tools:
+        threads.acquire_on_behalf_of_nowait(tool)
+    try:
+        with anyio.fail_after(5):
+            await roster.refresh(at_once=True)
+    finally:
+        for tool in tools:
+            threads.release_on_behalf_of(tool)
+    assert list(roster) == ["b"]
 
 
 async def test_a_repeated_call_returns_its_task_though_its_subagent_is_gone(home: Path):
