@@ -22,8 +22,6 @@ logger = logging.getLogger(__name__)
 _EVERY = 1.0
 _PRUNE_EVERY = 3600.0
 """Seconds."""
-_FOR_EVER = 365_000
-"""Days."""
 
 
 class Housekeeper:
@@ -66,10 +64,7 @@ class Housekeeper:
 
     async def prune(self) -> int:
         """Delete the tasks whose retention has ended, and say how many."""
-        days = self._settings.retention_days
-        if days >= _FOR_EVER:
-            return 0
-        return await self._store.prune(self._now() - timedelta(days=days))
+        return await self._store.prune(self._now() - self._settings.retention)
 
     async def leave_nothing_behind(self) -> None:
         """Give back what was claimed here in the last moment, when nobody was left to run it."""

@@ -219,8 +219,7 @@ def _chosen_action(given: argparse.Namespace, store: Store, config: ServerConfig
             wanted = None if given.all else given.tasks
             return partial(task_deeds.cancel, store, wanted, hard=given.hard, as_json=given.json)
         case _:
-            usual = timedelta(days=config.settings.retention_days)
-            older = usual if given.older_than is None else given.older_than
+            older = config.settings.retention if given.older_than is None else given.older_than
             return partial(task_deeds.prune, store, older, dry_run=given.dry_run, yes=given.yes, as_json=given.json)
 
 
@@ -245,7 +244,7 @@ def text_of(words: Sequence[str]) -> str:
 def _count(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
-    return int(text)
+    return min(int(text), sys.maxsize)
 
 
 def _duration(text: str) -> timedelta:

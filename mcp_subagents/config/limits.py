@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
+from datetime import timedelta
 
 from mcp_subagents.errors import ConfigError, did_you_mean
 
@@ -101,6 +102,11 @@ class EngineSettings:
             raise ConfigError(f"daily_cost_usd must be 0 or more, not {self.daily_cost_usd!r}")
         if type(self.limits) is not Limits:
             raise ConfigError("limits must be a Limits(...); to change some of them: Limits.of({...})")
+
+    @property
+    def retention(self) -> timedelta:
+        """How long ended tasks stay readable; a century, if it is to be longer, since dates end somewhere."""
+        return timedelta(days=min(self.retention_days, 36_525))
 
 
 def require_count(name: str, value: object) -> None:

@@ -5,7 +5,7 @@ from contextlib import suppress
 from mcp_subagents.errors import NoSuchQuestion, NoTaskLike, SeveralTasksLike, UnknownTask
 from mcp_subagents.records import TaskRecord
 from mcp_subagents.store import Query, Store
-from mcp_subagents.texts import first_line
+from mcp_subagents.texts import encodable, first_line
 from mcp_subagents.types import Question, TaskHandle, TaskStatus
 
 _MOST_NAMED = 5
@@ -18,6 +18,7 @@ async def find(store: Store, given: str) -> TaskRecord:
 
     Raises: `NoTaskLike`, `SeveralTasksLike`.
     """
+    given = encodable(given)
     with suppress(UnknownTask):
         return await store.read(given)
     found = await store.select(Query(prefix=given, limit=_MOST_NAMED + 1))

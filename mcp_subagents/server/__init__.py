@@ -95,7 +95,7 @@ def create_server(
     tools = Tools(configs, cancels)
     settings = settings or EngineSettings()
     foreground = {"task": TaskForeground(desk, tools), "wait_tasks": WaitForeground(desk)}
-    native = NativeTasks(desk, foreground, retention_days=settings.retention_days)
+    native = NativeTasks(desk, foreground, retention=settings.retention)
     bus = InMemorySubscriptionBus()
     notices = Notices(room, native, bus)
     reloading = Reloading(configs, bus) if isinstance(configs, LiveRoster) else None

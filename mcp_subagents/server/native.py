@@ -106,12 +106,12 @@ class NativeTasks(Extension):
 
     identifier = TASKS
 
-    def __init__(self, desk: Desk, foreground: Mapping[str, Foreground], *, retention_days: float) -> None:
+    def __init__(self, desk: Desk, foreground: Mapping[str, Foreground], *, retention: timedelta) -> None:
         self.foreground = dict(foreground)
         """The tools, by their names. The first of them that owns a task id serves it."""
         self._desk = desk
         # A century is for ever.
-        self._retention = timedelta(days=min(retention_days, 36_525))
+        self._retention = retention
 
     def methods(self) -> Sequence[MethodBinding]:
         return [

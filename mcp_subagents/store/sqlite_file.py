@@ -113,6 +113,8 @@ def _open(path: Path, patience: Patience, vfs: str | None) -> StoreFile:
 
 def _prepare(path: Path) -> None:
     """See to it that there is a file, private to its user, on a disk that can hold a store."""
+    if str(path) == ":memory:":
+        raise StoreUnavailable("A store in memory would be gone with its process. Name a file.")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if kind := network_file_system(path.parent.resolve()):
@@ -120,6 +122,8 @@ def _prepare(path: Path) -> None:
                 f"The store {path} is on a network file system ({kind}), where SQLite's locks cannot be relied on. "
                 "Name a file on a local disk."
             )
+        if path.is_symlink() and not path.exists():
+            raise StoreUnavailable(f"The store {path} is a link that leads nowhere. Name the file itself.")
         if path.is_dir():
             raise StoreUnavailable(f"The store {path} is a directory. Name a file.")
         if path.exists() and not path.is_file():

@@ -104,12 +104,13 @@ def test_on_a_wide_terminal_what_they_do_has_a_column_of_its_own(tasks: Tasks, m
     ("words", "shown", "omitted"),
     [
         (["--limit", "3"], [CHILD, RUNNING, ASKING], 5),
+        (["--limit", 30 * "9"], [CHILD, RUNNING, ASKING, TORN, DONE, DASHED, STOPPED, FAILED], 0),
         (["--limit", "5"], [CHILD, RUNNING, ASKING, TORN, DONE], 3),
         (["--limit", "3", "--all"], [CHILD, RUNNING, ASKING, TORN, DONE, DASHED, STOPPED, FAILED], 0),
         (["--status", "failed", "--status", "running"], [RUNNING, FAILED], 0),
         (["--status", "retrying"], [], 0),
     ],
-    ids=["open ones first", "then the last that ended", "all", "of two states", "none"],
+    ids=["open ones first", "more than there are", "then the last that ended", "all", "of two states", "none"],
 )
 def test_list_chooses(tasks: Tasks, words: list[str], shown: list[str], omitted: int):
     code, out, _ = tasks("list", "--json", *words)
@@ -416,10 +417,11 @@ def test_prune_deletes_what_ended_when_somebody_agrees(path: Path, tasks: Tasks)
         of_store(path, DONE)
 
 
-def test_prune_goes_by_the_retention_of_the_configuration(home: Path, tasks: Tasks):
-    (home / "subagents.yaml").write_text("store: tasks.db\nretention_days: 0\n")
+@pytest.mark.parametrize(("days", "due"), [("0", 4), ("1.0e+300", 0)])
+def test_prune_goes_by_the_retention_of_the_configuration(home: Path, tasks: Tasks, days: str, due: int):
+    (home / "subagents.yaml").write_text(f"store: tasks.db\nretention_days: {days}\n")
     found = json.loads(tasks("prune", "--dry-run", "--json", "--config", "subagents.yaml")[1])
-    assert (found["found"], found["deleted"]) == (4, 0)
+    assert (found["found"], found["deleted"]) == (due, 0)
 
 
 @pytest.mark.parametrize(

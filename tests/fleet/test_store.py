@@ -19,7 +19,7 @@ async def test_a_task_is_found_by_the_beginning_of_its_id(store: Store):
     await add(store, task("ab"), task("abc"), task("abd"), task("xyz"))
     assert (await find(store, "x")).task_id == "xyz"
     assert (await find(store, "ab")).task_id == "ab"  # whole, though others go on from there
-    for unknown in ("", "X", "xyzz", "%"):
+    for unknown in ("", "X", "xyzz", "%", "\udcff"):
         with pytest.raises(NoTaskLike):
             await find(store, unknown)
     with pytest.raises(SeveralTasksLike, match=r"begin with 'a': ab, abc, abd\. Give more"):

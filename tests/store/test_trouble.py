@@ -97,6 +97,20 @@ async def test_what_is_no_file_is_no_store(tmp_path: Path):
             pass
 
 
+async def test_a_link_that_leads_nowhere_is_no_store(tmp_path: Path):
+    (tmp_path / "link").symlink_to("loop")
+    (tmp_path / "loop").symlink_to("link")
+    with pytest.raises(StoreUnavailable, match="is a link that leads nowhere"):
+        async with open_sqlite(tmp_path / "link"):
+            pass
+
+
+async def test_memory_is_no_place_for_a_store():
+    with pytest.raises(StoreUnavailable, match="would be gone with its process"):
+        async with open_sqlite(":memory:"):
+            pass
+
+
 async def test_a_directory_is_no_store(tmp_path: Path):
     with pytest.raises(StoreUnavailable, match="is a directory"):
         async with open_sqlite(tmp_path):
