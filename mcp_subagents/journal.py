@@ -16,8 +16,7 @@ from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, ToolDef
 
 from mcp_subagents.records import Entry, EntryKind, compact_json
 from mcp_subagents.resume import ModelErrorsOfTools
-from mcp_subagents.returns import recorded, replayed
-from mcp_subagents.texts import encodable
+from mcp_subagents.returns import replayed, taken_down
 from mcp_subagents.trees import Awaited
 
 INTERRUPTED = (
@@ -116,9 +115,8 @@ class ToolJournal:
         except BaseException as exc:
             # A tool may end itself, by an exit or a panic, but not the process that runs it.
             raise RuntimeError(f"the tool {call.tool_name!r} raised {type(exc).__name__}") from exc
-        if isinstance(result, str):
-            result = encodable(result)  # what cannot be stored cannot be sent to a model either
-        await self._record(EntryKind.TOOL_RESULT, call, outcome="returned", value=recorded(result))
+        result, value = taken_down(result)
+        await self._record(EntryKind.TOOL_RESULT, call, outcome="returned", value=value)
         return result
 
     async def _record(

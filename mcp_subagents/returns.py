@@ -7,8 +7,10 @@ from typing import Any, cast
 from pydantic import TypeAdapter
 from pydantic_ai import ToolReturn
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolCallPart, ToolReturnPart
+from pydantic_core import PydanticSerializationError
 
 from mcp_subagents.records import Entry, EntryKind
+from mcp_subagents.texts import encodable
 
 CALLS = frozenset({EntryKind.TOOL_STARTED, EntryKind.TOOL_RESULT})
 
@@ -17,6 +19,32 @@ _NOT_MADE = "This call was not made: the task ended before."
 
 _RETURNED: TypeAdapter[ToolReturnPart] = TypeAdapter(ToolReturnPart)
 _RICH: TypeAdapter[ToolReturn[Any]] = TypeAdapter(ToolReturn)
+
+
+def taken_down(result: Any) -> tuple[Any, Any]:
+    """What a tool returned, and what is recorded of it.
+
+    Half a character in its texts, which neither a store nor a model would take, becomes a mark.
+    """
+    if isinstance(result, str):
+        result = encodable(result)
+    try:
+        return result, recorded(result)
+    except PydanticSerializationError:
+        result = _whole(result)
+        return result, recorded(result)
+
+
+def _whole(value: Any) -> Any:
+    match value:
+        case str():
+            return encodable(value)
+        case dict():
+            return {_whole(key): _whole(each) for key, each in cast("dict[Any, Any]", value).items()}
+        case list() | tuple():
+            return [_whole(each) for each in cast("Iterable[Any]", value)]
+        case _:
+            return value
 
 
 def recorded(result: Any) -> Any:

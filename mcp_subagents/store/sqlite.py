@@ -247,7 +247,7 @@ async def open_sqlite(
             finally:
                 patience.end(_CLOSE_WITHIN)
                 with anyio.CancelScope(shield=True):
-                    await _leave(writer, life)
+                    await _leave(file, writer, life)
     finally:
         with anyio.CancelScope(shield=True):
             # The last one to close tidies up the file, which may take a moment.
@@ -265,7 +265,10 @@ async def _open(path: Path, patience: Patience, vfs: str | None) -> StoreFile:
         raise
 
 
-async def _leave(writer: Writer, life: Life) -> None:
+async def _leave(file: StoreFile, writer: Writer, life: Life) -> None:
+    if not file.is_there:
+        return  # there is nobody to say goodbye to
+
     def say_goodbye(transaction: Transaction) -> None:
         writer.pulse.stop()
         life.end(transaction)

@@ -48,9 +48,14 @@ class StoreFile:
     identity: tuple[int, int] | None
     """Which file was opened, whatever is at its path by now."""
 
+    @property
+    def is_there(self) -> bool:
+        """Whether somebody who looks for the store finds the file that was opened."""
+        return _identity(self.path) == self.identity
+
     def require_there(self) -> None:
         """Raises: `StoreUnavailable`, if what is written would be found by nobody."""
-        if _identity(self.path) != self.identity:
+        if not self.is_there:
             raise StoreUnavailable(
                 f"The store {self.path} was deleted or replaced while it was in use, so nothing more can be stored in "
                 "it. Put it back if you can, and start again."

@@ -202,13 +202,23 @@ RICH = ToolReturn(return_value={"n": 1}, content="See also this.", metadata={"k"
     [
         ("A text: 東京.", "A text: 東京."),
         ("half a \ud83d character", "half a \N{REPLACEMENT CHARACTER} character"),
+        ({"a": [1, ("\udfff", None)]}, {"a": [1, ["\N{REPLACEMENT CHARACTER}", None]]}),
         ({"a": [1, None]}, {"a": [1, None]}),
         (PICTURE, PICTURE),
         (RICH, {"n": 1}),
         (ModelRetry("Ask for less."), "Ask for less."),
         (ToolFailed("No such file."), "No such file."),
     ],
-    ids=["a text", "half a character", "data", "an image", "a rich return", "a request to try again", "a failure"],
+    ids=[
+        "a text",
+        "half a character",
+        "half a character within",
+        "data",
+        "an image",
+        "a rich return",
+        "a request to try again",
+        "a failure",
+    ],
 )
 async def test_what_a_tool_returned_is_told_to_the_model_as_it_was(store: Store, result: Any, seen: object):
     ran = 0
