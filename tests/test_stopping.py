@@ -16,6 +16,7 @@ from pydantic_ai import Agent
 from mcp_subagents.agents import Roster
 from mcp_subagents.config.limits import EngineSettings
 from mcp_subagents.engine import run_engine
+from mcp_subagents.stopping import IN_TIME
 from mcp_subagents.store.sqlite import open_sqlite
 from mcp_subagents.testing import ScriptedModel
 from mcp_subagents.types import TaskStatus
@@ -64,7 +65,7 @@ STUBBORN = WORKER.replace(
         except BaseException:
             pass
 """,
-).replace("until_stopped(stdin=True)", "until_stopped(stdin=True, within=4.5)")
+).replace("until_stopped(stdin=True)", f"until_stopped(stdin=True, within={IN_TIME})")
 
 STORE = """
 import sys
@@ -127,15 +128,21 @@ def lock(path: Path) -> Generator[None]:
 
 
 @in_every_way
-async def test_a_process_leaves_in_time_though_a_tool_is_stuck_in_a_thread(
-    tmp_path: Path, told_by: signal.Signals | None
+@pytest.mark.parametrize(
+    ("program", "left"),
+    [(WORKER, TaskStatus.PENDING), (STUBBORN, TaskStatus.RUNNING)],
+    ids=["in a thread, so its task is given back", "and does not let itself be cancelled, so its task is taken over"],
+)
+async def test_a_process_leaves_in_time_though_a_tool_is_stuck(
+    tmp_path: Path, program: str, left: TaskStatus, told_by: signal.Signals | None
 ):
     path = tmp_path / "tasks.db"
-    async with at_work(WORKER, path) as (worker, task_id):
+    async with at_work(program, path) as (worker, task_id):
         code = await dismiss(worker, told_by)
     async with open_sqlite(path) as store:
         record = await store.read(task_id)
-    assert (code, record.handle.status, record.process) == (0, TaskStatus.PENDING, None)
+    assert (code, record.handle.status) == (0, left)
+    assert (record.process is None) == (left is TaskStatus.PENDING)
     assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
 
 
@@ -170,16 +177,3 @@ async def test_a_store_without_an_engine_is_closed_in_time_though_its_file_is_lo
         lost = await store.lost(timedelta(0))
     assert (code, left.handle.status) == (0, TaskStatus.RUNNING)
     assert lost == [left.lease]
-
-
-@in_every_way
-async def test_a_process_leaves_in_time_though_a_tool_does_not_let_itself_be_cancelled(
-    tmp_path: Path, told_by: signal.Signals | None
-):
-    path = tmp_path / "tasks.db"
-    async with at_work(STUBBORN, path) as (worker, task_id):
-        code = await dismiss(worker, told_by)
-    async with open_sqlite(path) as store:
-        left = await store.read(task_id)
-    assert (code, left.handle.status) == (0, TaskStatus.RUNNING)  # to be taken over
-    assert sqlite3.connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)

@@ -2,8 +2,8 @@
 
 import os
 import time
-from collections.abc import Sequence
-from contextlib import ExitStack, closing, suppress
+from collections.abc import Generator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -105,8 +105,9 @@ def open_file(path: Path, *, patience: Patience | None = None, vfs: str | None =
 def _open(path: Path, patience: Patience, vfs: str | None) -> StoreFile:
     with ExitStack() as undo:
         _probe(path, vfs)
-        if path.stat().st_mode & 0o077:
-            path.chmod(0o600)
+        with _told_in_words(path):
+            if path.stat().st_mode & 0o077:
+                path.chmod(0o600)
         writer = undo.enter_context(closing(_connection(path, patience, vfs)))
         _set_up(writer, path)
         check(writer, path)
@@ -120,7 +121,7 @@ def _prepare(path: Path) -> None:
     """See to it that there is a file, private to its user, on a disk that can hold a store."""
     if str(path) == ":memory:":
         raise StoreUnavailable("A store in memory would be gone with its process. Name a file.")
-    try:
+    with _told_in_words(path):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         if kind := network_file_system(path.parent.resolve()):
             raise StoreUnavailable(
@@ -136,6 +137,13 @@ def _prepare(path: Path) -> None:
         if not path.exists():
             with suppress(FileExistsError):  # another process was faster
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
+
+
+@contextmanager
+def _told_in_words(path: Path) -> Generator[None]:
+    """Raises: `StoreUnavailable`, where the operating system refuses."""
+    try:
+        yield
     except OSError as exc:
         raise StoreUnavailable(
             f"The store {path} cannot be opened for writing: {exc.strerror}. "

@@ -97,6 +97,19 @@ async def test_what_is_no_file_is_no_store(tmp_path: Path):
             pass
 
 
+async def test_a_file_of_somebody_else_is_refused_in_words(path: Path, monkeypatch: pytest.MonkeyPatch):
+    def refuse(self: Path, mode: int) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    async with open_sqlite(path):
+        pass
+    open_to_all(path)
+    monkeypatch.setattr(Path, "chmod", refuse)  # root, who runs this in CI, may do everything
+    with pytest.raises(StoreUnavailable, match="cannot be opened for writing: Operation not permitted"):
+        async with open_sqlite(path):
+            pass
+
+
 async def test_a_link_that_leads_nowhere_is_no_store(tmp_path: Path):
     (tmp_path / "link").symlink_to("loop")
     (tmp_path / "loop").symlink_to("link")
